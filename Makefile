@@ -1,0 +1,37 @@
+# `make run` and `make test` set up everything they need; nothing else has to be installed first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+READY := $(VENV)/.ready
+
+.PHONY: run test check bench fuzz tools clean
+
+run: $(READY)
+	$(BIN)/firstdiff demo
+
+test: $(READY) tools check
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m bench
+
+# minutes of random damage to every format; FUZZ_EXAMPLES says how much
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz
+
+# chromium and rustc, which some tests need: Debian's packages, where we may install them
+tools:
+	sh scripts/install-tools
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo build dist

@@ -1,0 +1,40 @@
+"""firstdiff: where two runs of the same model part ways, and why.
+
+import firstdiff as fd
+fd.compare("reference.trace", "candidate.trace").first_divergence
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from firstdiff.comparing import compare as compare
+    from firstdiff.readers import open_trace as open_trace
+    from firstdiff.reports.assertion import assert_match as assert_match
+    from firstdiff.trace import Trace as Trace
+
+# everything public, and where it comes from: imported when first asked for, since most are not needed at once
+_PUBLIC = {
+    "Trace": "firstdiff.trace",
+    "assert_match": "firstdiff.reports.assertion",
+    "compare": "firstdiff.comparing",
+    "open_trace": "firstdiff.readers",
+}
+__all__ = ["Trace", "__version__", "assert_match", "compare", "open_trace"]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'firstdiff' has no attribute {name!r}")
+    value = getattr(import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,65 @@
+"""The hooks: what firstdiff does in several ways is a table of entry points, its own and strangers' alike.
+
+A package adds to a table with `[project.entry-points."firstdiff.readers"]`; `docs/plugins.md` tells what each takes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal, get_args
+
+from firstdiff.errors import FirstdiffError
+
+Hook = Literal["readers", "pairing", "alignment", "hypotheses", "checks", "reports", "engines"]
+HOOKS: tuple[Hook, ...] = get_args(Hook)
+_OWN = "firstdiff"
+
+
+class PluginError(FirstdiffError):
+    """A plugin could not be loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One entry of a table; `package` is the distribution it came with."""
+
+    hook: Hook
+    name: str
+    package: str
+    entry: EntryPoint
+
+    def load(self) -> Any:
+        """Import it and return the object; whatever it raises comes back as one sentence."""
+        try:
+            return self.entry.load()
+        except Exception as error:
+            raise PluginError(
+                f"plugin {self.name!r} of {self.package} ({self.entry.value}) does not load: {error}"
+            ) from error
+
+
+@cache
+def listed(hook: Hook) -> tuple[Plugin, ...]:
+    """The entries of one table, firstdiff's own first, then by name."""
+    found = [
+        Plugin(hook, entry.name, entry.dist.name if entry.dist else "unknown", entry)
+        for entry in entry_points(group=f"{_OWN}.{hook}")
+    ]
+    return tuple(sorted(found, key=lambda plugin: (plugin.package != _OWN, plugin.name)))
+
+
+@cache
+def loaded(hook: Hook) -> tuple[Any, ...]:
+    """The objects of one table. A stranger's that does not load is warned of and left out; the rest still works."""
+    found = []
+    for plugin in listed(hook):
+        try:
+            found.append(plugin.load())
+        except PluginError as error:
+            if plugin.package == _OWN:
+                raise
+            warnings.warn(f"{error}; it is left out", RuntimeWarning, stacklevel=2)
+    return tuple(found)

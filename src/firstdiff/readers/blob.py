@@ -1,0 +1,192 @@
+"""The bytes a format reads: a file, a part of one, or a packed member that is unpacked when needed."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import FileIO, RawIOBase
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+from firstdiff.errors import ReadError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_GRAIN = mmap.ALLOCATIONGRANULARITY
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """`size` bytes of a file on disk, from `offset` on."""
+
+    path: str
+    offset: int
+    size: int
+
+    def read(self, start: int, count: int) -> bytes:
+        """At most `count` bytes from `start`; fewer only where the extent ends."""
+        count = min(count, self.size - start)
+        if count <= 0:
+            return b""
+        with _opened(self.path) as file:
+            file.seek(self.offset + start)
+            data = file.read(count)
+        if len(data) < count:
+            raise ReadError(f"ends {count - len(data)} bytes early; was it cut off, or is it still being written?")
+        return data
+
+    def map(self, start: int, count: int) -> memoryview:
+        """A read-only map of `count` bytes from `start`; nothing is read until it is touched."""
+        if count == 0:
+            return memoryview(b"")
+        first = self.offset + start
+        slack = first % _GRAIN
+        with _opened(self.path) as file:
+            end = os.fstat(file.fileno()).st_size
+            if first + count > end or start + count > self.size:
+                # a map that reaches past the end of its file would kill the process when touched
+                raise ReadError(f"ends {max(first + count - end, 1)} bytes before its data does; was it cut off?")
+            mapped = mmap.mmap(file.fileno(), count + slack, access=mmap.ACCESS_READ, offset=first - slack)
+        return memoryview(mapped)[slack:]
+
+
+@final
+class ExtentFile(RawIOBase):
+    """An extent as a read-only file object, for libraries that want one."""
+
+    def __init__(self, extent: Extent) -> None:
+        super().__init__()
+        self._file = _opened(extent.path)
+        self._extent = extent
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        self._at = max(offset + (0, self._at, self._extent.size)[whence], 0)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        target = memoryview(buffer).cast("B")
+        left = max(self._extent.size - self._at, 0)
+        self._file.seek(self._extent.offset + self._at)
+        count = self._file.readinto(target[:left]) or 0
+        self._at += count
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class Blob(ABC):
+    """Named bytes. `name` is the path within what was opened, with `/`; `label` is what messages call it.
+
+    `head` is cheap on every blob; `extent` may have to unpack the whole member first.
+    """
+
+    def __init__(self, name: str, label: str, size: int) -> None:
+        self.name = name
+        self.label = label
+        self.size = size
+
+    def head(self, count: int) -> bytes:
+        """The first bytes, at most `count`."""
+        return self.extent().read(0, count)
+
+    @abstractmethod
+    def extent(self) -> Extent:
+        """Where the bytes are on disk."""
+
+    def read(self, start: int, count: int) -> bytes:
+        return self.extent().read(start, count)
+
+    def map(self, start: int, count: int) -> memoryview:
+        return self.extent().map(start, count)
+
+    def stamp(self) -> object:
+        """Changes when the file that holds the bytes does."""
+        try:
+            status = os.stat(self.extent().path)
+        except OSError:
+            return "gone"
+        return status.st_size, status.st_mtime_ns, status.st_ino
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the name, in lower case: `.npy`."""
+        return os.path.splitext(self.name)[1].lower()
+
+    @property
+    def stem(self) -> str:
+        """The last part of the name without its ending."""
+        return os.path.splitext(self.name.rpartition("/")[2])[0]
+
+
+@final
+class StoredBlob(Blob):
+    """Bytes that lie on disk as they are: a file, or an uncompressed member of an archive."""
+
+    def __init__(self, name: str, label: str, extent: Extent) -> None:
+        super().__init__(name, label, extent.size)
+        self._extent = extent
+
+    def extent(self) -> Extent:
+        return self._extent
+
+
+@final
+class PackedBlob(Blob):
+    """A compressed member: `peek` inflates its first bytes, `unpack` puts all of it on disk, once."""
+
+    def __init__(
+        self, name: str, label: str, size: int, peek: Callable[[int], bytes], unpack: Callable[[], Path]
+    ) -> None:
+        super().__init__(name, label, size)
+        self._peek = peek
+        self._unpack = unpack
+        self._extent: Extent | None = None
+
+    def head(self, count: int) -> bytes:
+        return self._peek(count)
+
+    def extent(self) -> Extent:
+        # the cache may have dropped the file to make room for others
+        if self._extent is None or not os.path.exists(self._extent.path):
+            self._extent = Extent(str(self._unpack()), 0, self.size)
+        return self._extent
+
+
+def file_blob(path: Path, name: str | None = None) -> StoredBlob:
+    """A whole file on disk."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise ReadError(_reason(error), str(path)) from error
+    return StoredBlob(name or path.name, str(path), Extent(str(path), 0, size))
+
+
+def _opened(path: str) -> FileIO:
+    try:
+        return FileIO(path)
+    except OSError as error:
+        raise ReadError(_reason(error)) from error
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "is gone; was it moved or deleted?"
+    if isinstance(error, PermissionError):
+        return "may not be read; check its permissions"
+    return f"cannot be read ({error.strerror or error})"

@@ -1,0 +1,180 @@
+""".pth, .pt: what torch.save writes, read and mapped without torch.
+
+A zip with the structure as a pickle (`data.pkl`), which is interpreted and never run, and every storage as a member of
+its own, stored as it is in memory.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, final
+
+from firstdiff.errors import ReadError, RefusedError
+from firstdiff.readers.blob import Blob, Extent
+from firstdiff.readers.format import Format, Found
+from firstdiff.readers.pickles.machine import MAX_SIZE, PersistentLoad, unpickle
+from firstdiff.readers.pickles.nested import named_tensors
+from firstdiff.readers.pickles.torch_classes import STORAGES
+from firstdiff.readers.pickles.torch_objects import TORCH, Storage, expand
+from firstdiff.readers.pickles.values import MOST_ARGUMENTS, Budget, Leaf, Opaque, Symbol, refused, shown
+from firstdiff.readers.torch_legacy import MAGIC, is_tar, open_legacy
+from firstdiff.readers.zip_directory import STORED, Member, open_member, read_directory
+
+_PICKLE_SUFFIXES = (".pkl", ".pickle")
+_SUFFIXES = (".pth", ".pt", ".bin", ".ckpt", *_PICKLE_SUFFIXES)
+_ZIP_MAGIC = b"PK\x03\x04"
+_PICKLE_MAGICS = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
+_STRUCTURE = "data.pkl"
+_HEAD = 512
+_FRONT = 4096
+_MAGIC_ROOM = 32
+_LOCAL_SIZE = 30
+_ENCRYPTED = 0x1
+_ID_PARTS = 5
+
+
+def _sniff(blob: Blob) -> bool:
+    head = blob.head(_HEAD)
+    if head.startswith(_ZIP_MAGIC):
+        return blob.suffix in _SUFFIXES or _first_member(head).endswith(b"/" + _STRUCTURE.encode())
+    if MAGIC in head[:_MAGIC_ROOM]:
+        return True
+    return blob.suffix in _SUFFIXES and (head.startswith(_PICKLE_MAGICS) or is_tar(head))
+
+
+def _first_member(head: bytes) -> bytes:
+    """The name in the first header: torch writes the structure first."""
+    return head[30 : 30 + int.from_bytes(head[26:28], "little")]
+
+
+def _open(blob: Blob) -> list[Found]:
+    head = blob.head(_FRONT)
+    if head.startswith(_ZIP_MAGIC):
+        return _open_zip(blob, head)
+    if MAGIC in head[:_MAGIC_ROOM]:
+        return open_legacy(blob)
+    if is_tar(head):
+        raise ReadError("is in torch's oldest format, a tar; load it with the torch that wrote it and save it again")
+    if head.startswith(_PICKLE_MAGICS) or blob.suffix in _PICKLE_SUFFIXES:
+        if blob.size > MAX_SIZE:
+            raise _too_large(blob.size)
+        return _named(blob.read(0, blob.size), _no_storages)
+    raise ReadError("does not start as a file of torch.save does; was it cut off, or is it another format?")
+
+
+def _open_zip(blob: Blob, front: bytes) -> list[Found]:
+    members = {member.name: member for member in read_directory(blob)}
+    structure = next((name for name in members if name == _STRUCTURE or name.endswith("/" + _STRUCTURE)), None)
+    prefix = (structure or "").removesuffix(_STRUCTURE)
+    if f"{prefix}constants.pkl" in members:
+        raise ReadError(
+            "is a TorchScript program, not saved tensors; torch.jit.load it and torch.save its state_dict() instead"
+        )
+    if structure is None:
+        raise ReadError(f"is a zip without a {_STRUCTURE}, so not what torch.save writes")
+    order = members.get(f"{prefix}byteorder")
+    big_endian = order is not None and _is_big_endian(_content(blob, order, front))
+    storages = _Storages(blob, members, f"{prefix}data/", big_endian=big_endian)
+    return _named(_content(blob, members[structure], front), storages)
+
+
+def _content(blob: Blob, member: Member, front: bytes) -> bytes:
+    """All of a member; torch writes the small ones first, so they are usually in what was read already."""
+    at = member.header
+    if front[at : at + 4] == _ZIP_MAGIC and at + _LOCAL_SIZE <= len(front) and _is_stored(member):
+        name_length, extra_length = struct.unpack_from("<2H", front, at + 26)
+        start = at + _LOCAL_SIZE + name_length + extra_length
+        if start + member.size <= len(front):
+            return front[start : start + member.size]
+    opened = open_member(blob, member)
+    if opened.size > MAX_SIZE:
+        raise _too_large(opened.size)
+    return opened.head(opened.size) if opened.size <= _FRONT else opened.read(0, opened.size)
+
+
+def _is_stored(member: Member) -> bool:
+    return member.method == STORED and member.packed == member.size and not member.flags & _ENCRYPTED
+
+
+def _too_large(size: int) -> RefusedError:
+    return RefusedError(
+        f"holds a pickle of {size:,} bytes, beyond the {MAX_SIZE:,} firstdiff takes into memory; save tensors instead"
+    )
+
+
+def _named(data: bytes, storages: PersistentLoad) -> list[Found]:
+    budget = Budget(len(data))
+    return named_tensors(unpickle(data, TORCH, storages, budget), expand, budget)
+
+
+def _no_storages(_: Any) -> Leaf:
+    return Leaf(ReadError("refers to data that is not in the file; save it with torch.save"))
+
+
+@final
+class _Storages:
+    """The members that hold values, by the persistent ids of the pickle."""
+
+    def __init__(self, archive: Blob, members: dict[str, Member], folder: str, *, big_endian: bool) -> None:
+        self._archive = archive
+        self._members = members
+        self._folder = folder
+        self._big_endian = big_endian
+        self._blobs: dict[str, Blob] = {}
+
+    def __call__(self, given: Any) -> Any:
+        parts = given if type(given) is tuple and len(given) <= MOST_ARGUMENTS else ()
+        if len(parts) >= _ID_PARTS and parts[0] == "storage":
+            _, cls, key, _, count = parts[:_ID_PARTS]
+            if type(cls) is Symbol and type(key) is str:
+                return self._storage(cls.name, key, count)
+        for part in (given, *parts):
+            if type(part) is Opaque:
+                return part
+        return Leaf(ReadError("refers to its data in a way that torch does not"))
+
+    def _storage(self, cls: str, key: str, count: Any) -> Storage | Leaf:
+        dtype = STORAGES.get(cls)
+        if dtype is None:
+            return Leaf(refused(cls))
+        try:
+            blob = self._blobs.get(key) or self._open(key)
+        except ReadError as error:
+            return Leaf(error)
+        return Storage(blob, dtype, count, big_endian=self._big_endian)
+
+    def _open(self, key: str) -> Blob:
+        member = self._members.get(self._folder + key)
+        if member is None:
+            raise ReadError(f"needs data/{shown(key)}, which is not in the file")
+        if member.header + member.packed > self._archive.size:
+            raise ReadError(f"needs data/{shown(key)}, which reaches past the end of the file; was it cut off?")
+        blob = self._blobs[key] = _StorageBlob(self._archive, member)
+        return blob
+
+
+@final
+class _StorageBlob(Blob):
+    """A member whose local header is not read before its values are wanted."""
+
+    def __init__(self, archive: Blob, member: Member) -> None:
+        super().__init__(member.name, f"{archive.label}/{member.name}", member.size)
+        self._archive = archive
+        self._member = member
+        self._opened: Blob | None = None
+        if not _is_stored(member):
+            self._opened = open_member(archive, member)
+
+    def extent(self) -> Extent:
+        if self._opened is None:
+            self._opened = open_member(self._archive, self._member)
+        return self._opened.extent()
+
+
+def _is_big_endian(order: bytes) -> bool:
+    if order not in (b"little", b"big"):
+        raise ReadError(f"was written in the byte order {order[:16]!r}, which firstdiff does not know")
+    return order == b"big"
+
+
+FORMAT = Format("torch", _SUFFIXES, _sniff, _open)

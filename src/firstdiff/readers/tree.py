@@ -1,0 +1,81 @@
+"""Named blobs, wherever they come from: a folder, a zip, a tar. Nothing in here writes under a name it was given."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from firstdiff.errors import ReadError, RefusedError
+from firstdiff.readers.blob import Blob
+
+_JUNK_FILES = {"thumbs.db", "desktop.ini"}
+_JUNK_FOLDERS = {"__MACOSX", "__pycache__"}
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A member that is there and will not be read."""
+
+    name: str
+    error: ReadError
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    label: str
+    blobs: tuple[Blob, ...]
+    refusals: tuple[Refusal, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def without_twins(self) -> Tree:
+        """A name that stands for two members stands for neither."""
+        counts = Counter(blob.name for blob in self.blobs)
+        twins = [name for name, count in counts.items() if count > 1]
+        refusals = [Refusal(name, RefusedError(f"is in the archive {counts[name]} times")) for name in twins]
+        blobs = tuple(blob for blob in self.blobs if counts[blob.name] == 1)
+        return replace(self, blobs=blobs, refusals=(*self.refusals, *refusals))
+
+
+def is_junk(name: str) -> bool:
+    """Files that systems leave behind, and hidden ones: nobody's tensors."""
+    *folders, file = name.split("/")
+    hidden = any(part.startswith(".") and part not in (".", "..") for part in (*folders, file))
+    return hidden or file.lower() in _JUNK_FILES or not _JUNK_FOLDERS.isdisjoint(folders)
+
+
+def safe_name(name: str, mode: int = 0) -> str:
+    """A member's name without `./`; RefusedError for one that points out of its archive or is no plain file.
+
+    mode: the Unix type bits, 0 where the archive does not say
+    """
+    kind = stat.S_IFMT(mode)
+    if kind and kind != stat.S_IFREG:
+        raise RefusedError(f"is a {_KINDS.get(kind, 'special file')}, not a plain file")
+    if name.startswith("/") or _DRIVE.match(name):
+        raise RefusedError("has an absolute name")
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise RefusedError("points out of its archive")
+    if not parts:
+        raise RefusedError("has no name")
+    return "/".join(parts)
+
+
+_KINDS = {
+    stat.S_IFLNK: "link",
+    stat.S_IFBLK: "device",
+    stat.S_IFCHR: "device",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+}
+
+
+def printable(names: Iterable[str], most: int = 3) -> str:
+    """The first few names, and how many more there are."""
+    shown = list(names)
+    more = f" and {len(shown) - most} more" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more

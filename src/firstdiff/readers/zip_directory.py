@@ -1,0 +1,163 @@
+"""The directory of a zip, read once and fast, and its members as blobs.
+
+The standard library's reader makes an object of every member and reads a header for each; a thousand small .pth files,
+each a zip of its own, want less. It also cannot say where the bytes of a stored member lie, which mapping needs.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from firstdiff.errors import ReadError, RefusedError
+from firstdiff.readers import unpack
+from firstdiff.readers.blob import Blob, Extent, PackedBlob, StoredBlob
+
+STORED = 0
+_ENCRYPTED = 0x1
+_UTF8 = 0x800
+_END = struct.Struct("<4s4H2LH")
+_END64_LOCATOR = struct.Struct("<4sLQL")
+_END64 = struct.Struct("<4sQ2H2L4Q")
+_END64_SIZE = _END64.size + _END64_LOCATOR.size
+_TAIL = _END64_SIZE + _END.size + (1 << 16)
+_ENTRY = struct.Struct("<4s4B4H3L5H2L")
+_LOCAL = struct.Struct("<4s5H3L2H")
+_FULL32, _FULL16 = 0xFFFFFFFF, 0xFFFF
+
+
+class Member(NamedTuple):
+    """One entry; `header` is where its local header lies within the blob, `mode` its Unix type and permissions."""
+
+    name: str
+    method: int
+    packed: int
+    size: int
+    header: int
+    flags: int
+    mode: int
+    crc: int
+
+
+def read_directory(blob: Blob) -> list[Member]:
+    """Every entry, in the order of the directory; ReadError where there is none."""
+    extent = blob.extent()
+    tail = extent.read(max(extent.size - _TAIL, 0), _TAIL)
+    at = tail.rfind(b"PK\x05\x06")
+    if at < 0 or at + _END.size > len(tail):
+        raise ReadError("has no zip directory at its end; was it cut off?")
+    _, _, _, _, count, length, start, _ = _END.unpack_from(tail, at)
+    end = extent.size - len(tail) + at
+    # torch writes the records of 64 bits into every file, needed or not
+    if _FULL32 in (length, start) or count == _FULL16 or tail[: max(at - 16, 0)].endswith(b"PK\x06\x07"):
+        count, length, start = _read_end64(tail, at)
+        end -= _END64_SIZE
+    shift = end - length - start  # bytes in front of the archive, such as a self-extractor
+    if shift < 0 or length > extent.size:
+        raise ReadError("has a zip directory that does not fit into the file; was it cut off?")
+    first = end - length - (extent.size - len(tail))
+    directory = tail[first : first + length] if first >= 0 else extent.read(end - length, length)
+    members = list(_entries(directory, shift))
+    if len(members) != count:
+        raise ReadError(f"has a zip directory of {len(members)} entries where its end says {count}")
+    return members
+
+
+def open_member(blob: Blob, member: Member) -> Blob:
+    """A member's bytes: in place if stored, else unpacked when they are needed."""
+    label = f"{blob.label}/{member.name}"
+    if member.flags & _ENCRYPTED:
+        raise RefusedError("is encrypted; unpack it with its password first", label)
+    if member.method == STORED:
+        if member.packed != member.size:
+            raise ReadError("is stored, yet has two sizes", label)
+        return StoredBlob(member.name, label, _located(blob, member))
+    if member.method not in unpack.METHODS:
+        raise ReadError(f"is packed by method {member.method}, which firstdiff does not know; pack it again", label)
+
+    def peek(count: int) -> bytes:
+        return unpack.first_bytes(_located(blob, member), member.method, min(count, member.size))
+
+    def whole() -> Path:
+        return unpack.to_cache(_located(blob, member), member.method, size=member.size, crc=member.crc)
+
+    return PackedBlob(member.name, label, member.size, peek, whole)
+
+
+def _located(blob: Blob, member: Member) -> Extent:
+    """Where the member's (packed) bytes lie: only its local header knows."""
+    extent = blob.extent()
+    header = extent.read(member.header, _LOCAL.size)
+    if len(header) < _LOCAL.size or header[:4] != b"PK\x03\x04":
+        raise ReadError("is not where the zip directory says", f"{blob.label}/{member.name}")
+    name_length, extra_length = _LOCAL.unpack(header)[-2:]
+    start = member.header + _LOCAL.size + name_length + extra_length
+    if start + member.packed > extent.size:
+        raise ReadError("reaches past the end of its archive; was it cut off?", f"{blob.label}/{member.name}")
+    return Extent(extent.path, extent.offset + start, member.packed)
+
+
+def _read_end64(tail: bytes, end: int) -> tuple[int, int, int]:
+    """The record lies right before its locator, whose own offset is off in archives with a prefix."""
+    records = tail[max(end - _END64_SIZE, 0) : end]
+    if len(records) < _END64_SIZE or records[:4] != b"PK\x06\x06" or records[_END64.size :][:4] != b"PK\x06\x07":
+        raise ReadError("has a zip directory that points nowhere")
+    *_, count, length, start = _END64.unpack_from(records)
+    return count, length, start
+
+
+def _entries(directory: bytes, shift: int) -> Iterator[Member]:
+    at = 0
+    while at + _ENTRY.size <= len(directory):
+        (
+            magic,
+            _,
+            made_by,
+            _,
+            _,
+            flags,
+            method,
+            _,
+            _,
+            crc,
+            packed,
+            size,
+            names,
+            extras,
+            comments,
+            _,
+            _,
+            mode,
+            header,
+        ) = _ENTRY.unpack_from(directory, at)
+        if magic != b"PK\x01\x02":
+            break
+        at += _ENTRY.size
+        raw = directory[at : at + names]
+        if _FULL32 in (packed, size, header):
+            packed, size, header = _widen(directory[at + names : at + names + extras], packed, size, header)
+        at += names + extras + comments
+        if at > len(directory):
+            break
+        name = raw.decode("utf-8" if flags & _UTF8 else "cp437", "replace")
+        unix_mode = mode >> 16 if made_by == 3 else 0
+        yield Member(name.replace("\\", "/"), method, packed, size, header + shift, flags, unix_mode, crc)
+
+
+def _widen(extra: bytes, packed: int, size: int, header: int) -> tuple[int, int, int]:
+    """Sizes and offsets of 64 bits, from the extra field that holds those which did not fit."""
+    at = 0
+    while at + 4 <= len(extra):
+        kind, length = struct.unpack_from("<HH", extra, at)
+        if kind == 1:
+            wide = iter(struct.unpack_from(f"<{min(length, len(extra) - at - 4) // 8}Q", extra, at + 4))
+            try:
+                size = next(wide) if size == _FULL32 else size
+                packed = next(wide) if packed == _FULL32 else packed
+                header = next(wide) if header == _FULL32 else header
+            except StopIteration:
+                raise ReadError("has a zip directory with sizes missing") from None
+        at += 4 + length
+    return packed, size, header

@@ -1,0 +1,244 @@
+"""What a comparison is: frozen data, and its JSON. Whatever shows a comparison reads only this.
+
+`docs/json.md` describes every field for those who script against it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal
+
+SCHEMA = "firstdiff/comparison/1"
+
+Status = Literal["match", "mismatch", "missing", "extra", "failed"]
+Verdict = Literal["match", "mismatch", "not_compared"]
+Origin = Literal["introduced", "inherited", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """One side's values. NaN and Inf are counted and left out of the rest; None where no finite value is left."""
+
+    mean: float | None
+    std: float | None
+    min: float | None
+    max: float | None
+    nan: int
+    inf: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """One side of a row; `name` is the tensor's key on that side."""
+
+    name: str
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    statistics: Statistics | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """How the two tensors were found to belong together; `alternatives` are keys of other candidates."""
+
+    method: str
+    confidence: float
+    alternatives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    recipe: str
+    steps: tuple[str, ...] = ()
+    coverage: float = 1.0
+    confidence: float = 1.0
+    alternatives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """The difference of a pair, over the elements that are finite on both sides; the others are counted apart.
+
+    Relative metrics leave out elements whose reference is 0 (`zero_reference` of them). `mismatched` counts
+    elements outside the tolerance, non-finite ones included. `sampled` names metrics taken from a fixed sample.
+    """
+
+    elements: int
+    mismatched: int
+    max_abs: float | None
+    mean_abs: float | None
+    max_rel: float | None
+    mean_rel: float | None
+    zero_reference: int
+    mse: float | None
+    rmse: float | None
+    rel_l2: float | None
+    cosine: float | None
+    one_minus_cosine: float | None
+    nmse: float | None
+    sqnr_db: float | None
+    max_ulp: float | None
+    abs_percentiles: Mapping[str, float] = field(default_factory=dict)
+    argmax: tuple[int, ...] | None = None
+    reference_at_max: Any = None
+    candidate_at_max: Any = None
+    nan_reference: int = 0
+    nan_candidate: int = 0
+    inf_reference: int = 0
+    inf_candidate: int = 0
+    sampled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """What was allowed: `k * eps * (scale + |r|)` for rule `default`, `atol + rtol * |r|` for the others."""
+
+    rule: str
+    k: float | None = None
+    scale: float | None = None
+    atol: float
+    rtol: float
+    floor: float | None = None
+    source: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Required:
+    """The atol alone, or the rtol alone, that would have let the pair match; None where none would."""
+
+    atol: float | None
+    rtol: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One axis along which the error is concentrated, and the share of it that the indices hold."""
+
+    dim: int
+    indices: tuple[int, ...]
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    text: str
+    dims: tuple[Dimension, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    cause: str
+    confidence: float
+    evidence: str
+    fix: str
+    residual: float | None = None
+    implies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One row: two tensors that belong together, or one that has no partner.
+
+    `envelope` is what other tolerances can be judged by without the data (`measure.Envelope.from_plain`).
+    """
+
+    index: int
+    key: str
+    name: str
+    role: str
+    step: int
+    rank: int
+    op: str | None = None
+    layer: int | None = None
+    stage: str | None = None
+    component: str | None = None
+    status: Status
+    reason: str | None = None
+    reference: TensorInfo | None = None
+    candidate: TensorInfo | None = None
+    pairing: Pairing | None = None
+    alignment: Alignment | None = None
+    metrics: Metrics | None = None
+    audio: Mapping[str, Any] | None = None
+    tolerance: Tolerance | None = None
+    required: Required | None = None
+    origin: Origin | None = None
+    recovers_from: int | None = None
+    where: Where | None = None
+    diagnosis: tuple[Diagnosis, ...] = ()
+    envelope: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence:
+    """A place where an error appears: the row, who made it, and the code it must have happened in."""
+
+    pair: int
+    key: str
+    name: str
+    origin: Origin
+    inside: str | None = None
+    between: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    match: int
+    mismatch: int
+    missing: int
+    extra: int
+    failed: int
+    elements: int
+    coverage: float
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    path: str
+    tensors: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The whole result; `verdict` is what the exit code says."""
+
+    schema: str = SCHEMA
+    version: str
+    settings: Mapping[str, Any]
+    warnings: tuple[str, ...]
+    reference: Side
+    candidate: Side
+    verdict: Verdict
+    summary: Summary
+    first_divergence: Divergence | None
+    divergences: tuple[Divergence, ...]
+    pairs: tuple[Pair, ...]
+    diagnosis: tuple[Diagnosis, ...] = ()
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses, tuples and numpy scalars as JSON's own types; non-finite numbers as "nan", "inf", "-inf"."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(float(value))
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, complex):
+        return [plain(value.real), plain(value.imag)]
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return plain(value.item())
+    return str(value)
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """Valid JSON of any of the above, whatever the numbers in it."""
+    return json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,24 @@
+"""The trace: what a run leaves behind. `docs/trace-format.md` is its specification."""
+
+from firstdiff.trace.key import ROLES, Key, Role
+from firstdiff.trace.record import Record
+from firstdiff.trace.source import ArraySource, Index, Source
+from firstdiff.trace.tensor import Tensor, Trace
+from firstdiff.trace.writer import FORMAT, HEADER, LINES, VERSION, TraceWriter
+
+__all__ = [
+    "FORMAT",
+    "HEADER",
+    "LINES",
+    "ROLES",
+    "VERSION",
+    "ArraySource",
+    "Index",
+    "Key",
+    "Record",
+    "Role",
+    "Source",
+    "Tensor",
+    "Trace",
+    "TraceWriter",
+]

@@ -1,0 +1,32 @@
+"""An advisory lock on an open file, gone with the process that holds it."""
+
+from __future__ import annotations
+
+import sys
+from typing import IO
+
+_FAR_BYTE = 1 << 30  # locked on Windows instead of the content, which others must be able to read
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lock(file: IO[bytes]) -> bool:
+        """Take the lock; False if another handle has it."""
+        file.seek(_FAR_BYTE)
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import errno
+    import fcntl
+
+    def lock(file: IO[bytes]) -> bool:
+        """Take the lock; False if another handle has it. A file system without locks gives it to everyone."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+        return True
