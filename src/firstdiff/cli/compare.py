@@ -1,0 +1,91 @@
+"""`firstdiff compare`: two runs, tensor by tensor."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+MISMATCH = 1
+
+
+def compare(
+    reference: Annotated[Path, typer.Argument(metavar="REF", help="The run that is right.")],
+    candidate: Annotated[Path, typer.Argument(metavar="CAND", help="The run to check.")],
+    atol: Annotated[float | None, typer.Option(help="Allow |c - r| <= atol + rtol * |r| for every tensor.")] = None,
+    rtol: Annotated[float | None, typer.Option(help="See --atol; one alone leaves the other at 0.")] = None,
+    tolerances: Annotated[
+        str | None, typer.Option(metavar="FILE|torch", help="A TOML file with [[tolerances]], or torch's table.")
+    ] = None,
+    equal_nan: Annotated[bool, typer.Option("--equal-nan", help="Let NaN match NaN at the same place.")] = False,
+    allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Tensors only REF has do not count.")] = False,
+    allow_extra: Annotated[bool, typer.Option("--allow-extra", help="Tensors only CAND has do not count.")] = False,
+    sort: Annotated[Literal["order", "worst"], typer.Option(help="By execution, or the worst first.")] = "order",
+    every_row: Annotated[bool, typer.Option("--all", help="Show every row of a long comparison.")] = False,
+    order: Annotated[
+        str | None, typer.Option(metavar="numbered|layer_stage|natural", help="How names of plain files order them.")
+    ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", metavar="text|json|jsonl|junit|md", help="The form of the report.")
+    ] = "text",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the report to a file.")] = None,
+    engine: Annotated[
+        Literal["auto", "numpy", "numba"], typer.Option(help="numba is faster on many gigabytes.")
+    ] = "auto",
+    threads: Annotated[int | None, typer.Option(min=1, help="How many threads; all cores if left out.")] = None,
+) -> None:
+    """Compare two runs. Exit code 0: they match; 1: they do not, or nothing was compared; 2: bad input."""
+    from firstdiff.cli.console import progress_bar
+    from firstdiff.cli.order import stated_order
+    from firstdiff.comparing import compare as compare_runs
+    from firstdiff.reports import report_named
+    from firstdiff.reports.text import render
+
+    rule = stated_order(order)
+    report = report_named(format_)
+    with progress_bar("comparing", unit_bytes=True) as progress:
+        comparison = compare_runs(
+            reference,
+            candidate,
+            atol=atol,
+            rtol=rtol,
+            tolerances=tolerances,
+            equal_nan=equal_nan,
+            allow_missing=allow_missing,
+            allow_extra=allow_extra,
+            order=rule,
+            engine=engine,
+            threads=threads,
+            progress=progress,
+        )
+    text = format_ == "text"
+    pieces = render(comparison, sort=sort, every_row=every_row) if text else report.render(comparison)
+    if output is None:
+        for piece in pieces:
+            sys.stdout.write(piece)
+    else:
+        _write(output, pieces)
+    if comparison.verdict != "match":
+        raise typer.Exit(MISMATCH)
+
+
+def _write(path: Path, pieces: Iterator[str]) -> None:
+    """Whole or not at all: an interrupted run leaves no half report behind."""
+    import tempfile
+
+    from firstdiff.errors import WriteError
+
+    try:
+        descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+                file.writelines(pieces)
+            Path(part).replace(path)
+        finally:
+            Path(part).unlink(missing_ok=True)
+    except OSError as error:
+        raise WriteError(f"cannot write {path} ({error.strerror or error})") from error

@@ -1,0 +1,80 @@
+"""The command `firstdiff`: its subcommands, its errors, its exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from io import TextIOWrapper
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from firstdiff import __version__
+from firstdiff.cli import compare, demo, inspect, plugins
+from firstdiff.cli.console import warn
+from firstdiff.errors import FirstdiffError
+from firstdiff.reports.terminal import shown
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+_BadUsage: Any = typer.BadParameter.__mro__[1]  # the UsageError of typer's click, wherever a version of it keeps that
+
+app = typer.Typer(
+    name="firstdiff",
+    help="Finds where two runs of the same model part ways, and why.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command("compare")(compare.compare)
+app.command("demo")(demo.demo)
+app.command("inspect")(inspect.inspect)
+app.command("plugins")(plugins.plugins)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"firstdiff {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Finds where two runs of the same model part ways, and why."""
+
+
+def main() -> None:
+    """Entry point: a user's mistake is one sentence on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show must not end the run
+    warnings.showwarning = _show_warning
+    try:
+        code = app(standalone_mode=False)
+        if code == INTERRUPTED:  # what newer versions of typer make of Ctrl-C
+            raise KeyboardInterrupt
+        sys.exit(code)
+    except FirstdiffError as error:
+        _stop(shown(str(error)), BAD_INPUT)
+    except _BadUsage as error:
+        _stop(f"{error.format_message()} (`firstdiff --help` explains)", BAD_INPUT)
+    except (KeyboardInterrupt, typer.Abort):
+        _stop("stopped", INTERRUPTED)
+    except BrokenPipeError:
+        # the reader of our output left; python would complain once more while flushing at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    warn(str(message))
+
+
+def _stop(sentence: str, code: int) -> NoReturn:
+    sys.stderr.write(f"firstdiff: {sentence}\n")
+    sys.exit(code)

@@ -1,0 +1,80 @@
+"""From rows to the whole: verdict, counts, warnings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+from firstdiff import __version__
+from firstdiff.comparing.options import Options
+from firstdiff.locate import first_divergence
+from firstdiff.pairing import PairingResult
+from firstdiff.schema import Comparison, Pair, Side, Summary, Verdict
+
+
+def comparison_of(
+    paired: PairingResult, pairs: tuple[Pair, ...], options: Options, timings: Mapping[str, float]
+) -> Comparison:
+    first = first_divergence(pairs)
+    summary = _summary(pairs)
+    return Comparison(
+        version=__version__,
+        settings=options.settings(),
+        warnings=_warnings(paired, pairs, options),
+        reference=Side(paired.reference.path, len(paired.reference)),
+        candidate=Side(paired.candidate.path, len(paired.candidate)),
+        verdict=_verdict(pairs, summary, options),
+        summary=summary,
+        first_divergence=first,
+        divergences=(first,) if first else (),
+        pairs=pairs,
+        timings=timings,
+    )
+
+
+def _verdict(pairs: tuple[Pair, ...], summary: Summary, options: Options) -> Verdict:
+    if not any(pair.metrics is not None for pair in pairs):
+        return "mismatch" if summary.mismatch else "not_compared"
+    against = summary.mismatch + summary.failed
+    against += 0 if options.allow_missing else summary.missing
+    against += 0 if options.allow_extra else summary.extra
+    return "mismatch" if against else "match"
+
+
+def _summary(pairs: tuple[Pair, ...]) -> Summary:
+    def count(status: str) -> int:
+        return sum(pair.status == status for pair in pairs)
+
+    compared = sum(pair.metrics.elements for pair in pairs if pair.metrics)
+    there = sum(math.prod(pair.reference.shape or ()) for pair in pairs if pair.reference)
+    return Summary(
+        match=count("match"),
+        mismatch=count("mismatch"),
+        missing=count("missing"),
+        extra=count("extra"),
+        failed=count("failed"),
+        elements=compared,
+        coverage=compared / there if there else 0.0,
+    )
+
+
+def _warnings(paired: PairingResult, pairs: tuple[Pair, ...], options: Options) -> tuple[str, ...]:
+    reference, candidate = paired.reference, paired.candidate
+    found = [f"reference: {text}" for text in reference.warnings]
+    found += [f"candidate: {text}" for text in candidate.warnings]
+    found += paired.warnings
+    if _same_place(reference.path, candidate.path):
+        found.append("reference and candidate are the same: they can only match")
+    inputs = reference.header.get("inputs"), candidate.header.get("inputs")
+    if None not in inputs and inputs[0] != inputs[1]:
+        found.append("the two runs were recorded on different inputs")
+    found += options.rules.unused(pair.key for pair in pairs)
+    return tuple(found)
+
+
+def _same_place(one: str, other: str) -> bool:
+    try:
+        return Path(one).samefile(other)
+    except OSError:
+        return False

@@ -1,0 +1,24 @@
+"""Statistics of one tensor, and every figure of the difference of two: in one pass, mergeable, the same for any number
+of threads. `docs/metrics.md` defines each.
+"""
+
+from firstdiff.measure.accumulator import NonFinite
+from firstdiff.measure.allowed import EXACT, Allowed, Tolerance
+from firstdiff.measure.envelope import Envelope
+from firstdiff.measure.pair import PairMeasurement, measure_pair
+from firstdiff.measure.passes import Engine
+from firstdiff.measure.statistics import measure_statistics
+from firstdiff.measure.threads import Progress
+
+__all__ = [
+    "EXACT",
+    "Allowed",
+    "Engine",
+    "Envelope",
+    "NonFinite",
+    "PairMeasurement",
+    "Progress",
+    "Tolerance",
+    "measure_pair",
+    "measure_statistics",
+]

@@ -1,0 +1,37 @@
+"""Sums of float32 and float64 vectors whose bits do not depend on how many threads the BLAS library may use.
+
+Rows are summed in the type of the vector, their sums in float64: float64 rows are as long as a BLAS library leaves
+to one thread, float32 rows so short that non-negative terms keep seven digits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+_ROW = {np.dtype(np.float32): 256, np.dtype(np.float64): 8192}
+_ONES = {dtype: np.ones((length, 1), dtype) for dtype, length in _ROW.items()}
+
+
+def dot(left: np.ndarray, right: np.ndarray) -> float:
+    """The inner product of two vectors of one type."""
+    row = _ROW[left.dtype]
+    whole = left.size // row * row
+    rest = _short(left[whole:], right[whole:]) if whole < left.size else 0.0
+    if not whole:
+        return rest
+    rows = np.matmul(left[:whole].reshape(-1, 1, row), right[:whole].reshape(-1, row, 1))
+    return float(np.add.reduce(rows, axis=None, dtype=np.float64)) + rest
+
+
+def total(values: np.ndarray) -> float:
+    """The sum of a vector."""
+    if values.dtype == np.float64:
+        return float(np.add.reduce(values))
+    row = _ROW[values.dtype]
+    whole = values.size // row * row
+    rows = np.matmul(values[:whole].reshape(-1, 1, row), _ONES[values.dtype])
+    return float(np.add.reduce(rows, axis=None, dtype=np.float64) + np.add.reduce(values[whole:], dtype=np.float64))
+
+
+def _short(left: np.ndarray, right: np.ndarray) -> float:
+    return float(np.dot(left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)))

@@ -1,0 +1,130 @@
+"""The compiled engine: float types of two bytes and more; other pairs are left to numpy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from firstdiff.measure import kernel_numba as kernel
+from firstdiff.measure.accumulator import Accumulator, NonFinite
+from firstdiff.measure.allowed import Allowed
+from firstdiff.measure.cells import Cells
+from firstdiff.measure.engine_numpy import NUMPY
+from firstdiff.measure.hull import CAPACITY, ROUNDING, Hull
+from firstdiff.measure.kernel_hull import HEIGHTS, LINES
+from firstdiff.measure.moments import Moments
+from firstdiff.measure.passes import EngineCalls
+from firstdiff.measure.plan import PERIOD, PIECE, PairPlan
+from firstdiff.measure.promote import fits_float32
+from firstdiff.measure.sketch import BINS, Histogram, Sketch
+
+_AS_BITS = {"bfloat16": np.uint16, "float16": np.int16}
+_TYPES = ("float16", "bfloat16", "float32", "float64")
+
+
+def supports(reference: np.dtype, candidate: np.dtype) -> bool:
+    return reference.name in _TYPES and candidate.name in _TYPES
+
+
+def measure_window(reference: np.ndarray, candidate: np.ndarray, start: int, plan: PairPlan) -> Accumulator:
+    """Everything about one window; `start` is the flat index of its first element."""
+    if not supports(reference.dtype, candidate.dtype):
+        return NUMPY.measure(reference, candidate, start, plan)
+    lane = _lane(reference, candidate)
+    state = _empty_state(reference.size, plan, lane)
+    kernel.measure(_bits(reference), _bits(candidate), start, plan.full, state, _room(lane))
+    return _gathered(reference.size, state, plan)
+
+
+def count_window(reference: np.ndarray, candidate: np.ndarray, plan: PairPlan, allowed: Allowed) -> int:
+    """Elements outside a tolerance, those that are not finite on both sides left out."""
+    if not supports(reference.dtype, candidate.dtype):
+        return NUMPY.count(reference, candidate, plan, allowed)
+    return int(kernel.count(_bits(reference), _bits(candidate), *allowed, _room(_lane(reference, candidate))))
+
+
+def _lane(reference: np.ndarray, candidate: np.ndarray) -> type[np.floating]:
+    """The type to compute extremes in."""
+    return np.float32 if fits_float32(reference.dtype) and fits_float32(candidate.dtype) else np.float64
+
+
+def _bits(values: np.ndarray) -> np.ndarray:
+    """Types that the compiler does not know as integers; all read-only, lest there be two versions of the code."""
+    bits = values.view(_AS_BITS.get(values.dtype.name, values.dtype))
+    bits.flags.writeable = False
+    return bits
+
+
+def _room(lane: type[np.floating]) -> kernel.Room:
+    lanes = [np.empty(kernel.BLOCK, lane) for _ in range(2)]
+    return kernel.Room(*lanes, *(np.empty(kernel.BLOCK) for _ in range(4)), np.empty(kernel.BLOCK, np.int64))
+
+
+def _empty_state(size: int, plan: PairPlan, lane: type[np.floating]) -> kernel.State:
+    sums, counts = np.zeros(kernel.SUMS), np.zeros(kernel.COUNTS, np.int64)
+    sums[kernel.MAX_ABS] = -1.0
+    sums[kernel.SLACK] = ROUNDING
+    sums[kernel.TINY] = plan.grid.tiny if plan.grid else 0.0
+    for side in (kernel.SIDE_R, kernel.SIDE_C):
+        sums[side + kernel.LOW], sums[side + kernel.HIGH] = math.inf, -math.inf
+    counts[[kernel.ARGMAX, kernel.FIRST, kernel.FIRST_NAN]] = -1
+    pieces = size // PERIOD + 2
+    return kernel.State(
+        sums,
+        counts,
+        np.empty(CAPACITY + 1),
+        np.empty(CAPACITY + 1),
+        np.zeros(LINES),
+        np.zeros(HEIGHTS, lane),
+        np.zeros(BINS, np.int64),
+        np.empty(pieces * PIECE, np.int32),
+    )
+
+
+def _gathered(size: int, state: kernel.State, plan: PairPlan) -> Accumulator:
+    sums, counts = state.sums.tolist(), state.counts.tolist()
+    corners = counts[kernel.CORNERS]
+    return Accumulator(
+        reference=_moments(sums, counts, kernel.SIDE_R, kernel.OF_R),
+        candidate=_moments(sums, counts, kernel.SIDE_C, kernel.OF_C),
+        elements=size,
+        finite=counts[kernel.FINITE],
+        sum_abs=sums[kernel.SUM_ABS],
+        rr=sums[kernel.RR],
+        cc=sums[kernel.CC],
+        dd=sums[kernel.DD],
+        rd=sums[kernel.RD],
+        max_abs=sums[kernel.MAX_ABS],
+        argmax=counts[kernel.ARGMAX],
+        nonfinite=NonFinite(
+            both_nan=counts[kernel.BOTH_NAN],
+            equal_inf=counts[kernel.EQUAL_INF],
+            conflicting=counts[kernel.CONFLICTING],
+            first=counts[kernel.FIRST],
+            first_both_nan=counts[kernel.FIRST_NAN],
+        ),
+        hull=Hull(
+            zeros=counts[kernel.ZEROS],
+            at_zero=sums[kernel.AT_ZERO],
+            steepest=sums[kernel.STEEPEST],
+            corners=list(zip(state.hull_x[:corners].tolist(), state.hull_d[:corners].tolist(), strict=True)),
+            slack=sums[kernel.SLACK],
+        ),
+        sketch=Sketch(
+            count=counts[kernel.SKETCHED],
+            relative_count=counts[kernel.RELATIVE],
+            relative_sum=sums[kernel.REL_SUM],
+            max_ulp=sums[kernel.MAX_POWERS] / plan.grid.eps if plan.grid else 0.0,
+            histogram=Histogram.of_bins(state.bins),
+        ),
+        cells=Cells.of_keys(counts[kernel.SAMPLED], state.keys[: counts[kernel.KEYS]]),
+    )
+
+
+def _moments(sums: list[float], counts: list[int], side: int, of: int) -> Moments:
+    mean, spread, low, high = sums[side : side + 4]
+    return Moments(counts[of + kernel.COUNT], mean, spread, low, high, counts[of + kernel.NAN], counts[of + kernel.INF])
+
+
+NUMBA = EngineCalls(measure_window, count_window)

@@ -1,0 +1,145 @@
+"""The engine that needs no compilation: numpy, block by block."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, final
+
+import numpy as np
+
+from firstdiff.measure.accumulator import Accumulator
+from firstdiff.measure.block import Block, block_of
+from firstdiff.measure.cells import Cells
+from firstdiff.measure.dot import dot, total
+from firstdiff.measure.hull import Exact
+from firstdiff.measure.moments import bounds_of
+from firstdiff.measure.narrow import NarrowLook
+from firstdiff.measure.nonfinite import add_places, add_side
+from firstdiff.measure.outside import count_window
+from firstdiff.measure.passes import EngineCalls
+from firstdiff.measure.plan import BLOCK, NARROW_BLOCK, PairPlan
+from firstdiff.measure.promote import to_numbers
+from firstdiff.measure.sketch import Sketch
+
+
+def measure_window(reference: np.ndarray, candidate: np.ndarray, start: int, plan: PairPlan) -> Accumulator:
+    """Everything about one window; `start` is the flat index of its first element."""
+    window = _Window(plan)
+    with np.errstate(all="ignore"):
+        if plan.narrow:
+            window.add_narrow(reference, candidate, start)
+        else:
+            window.add(reference, candidate, start)
+        window.close()
+    return window.gathered
+
+
+@final
+class _Window:
+    def __init__(self, plan: PairPlan) -> None:
+        self.gathered = Accumulator()
+        self._plan = plan
+        self._samples: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def add_narrow(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
+        """Take in a stretch in float32 as far as that will do."""
+        look = NarrowLook(self.gathered)
+        for first in range(0, reference.size, NARROW_BLOCK):
+            part = slice(first, first + NARROW_BLOCK)
+            r, c = reference[part], candidate[part]
+            if look.add(r, c, start + first):
+                self._add_sample(look.exact, start + first, r.size, None)
+            else:
+                self.add(r, c, start + first)
+
+    def add(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
+        """Take in a stretch in float64."""
+        self.gathered.elements += reference.size
+        for first in range(0, reference.size, BLOCK):
+            part = slice(first, first + BLOCK)
+            self._add_block(reference[part], candidate[part], start + first)
+
+    def close(self) -> None:
+        """Take in the sample."""
+        if self._samples:
+            sizes, differences = (np.concatenate(parts) for parts in zip(*self._samples, strict=True))
+            self.gathered.cells = Cells.of(sizes, differences)
+            if not (self._plan.full and self._plan.sampled):
+                self.gathered.sketch = Sketch.of(sizes, differences, self._plan.grid)
+
+    def _add_block(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
+        block = block_of(self._plan.domain, reference, candidate)
+        bounds_r = bounds_of(reference, block.reference_values)
+        bounds_c = bounds_of(candidate, block.candidate_values)
+        if not all(map(math.isfinite, (*bounds_r, *bounds_c))):
+            self._add_mixed(reference, candidate, start)
+            return
+        sums = _Sums.of(block)
+        self.gathered.reference.add(block.reference_values, sums.rr, bounds_r)
+        self.gathered.candidate.add(block.candidate_values, sums.cc, bounds_c)
+        self._add_pair(block, sums, start, None)
+        self._add_sample(block.exact, start, reference.size, None)
+
+    def _add_mixed(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
+        """Take in a block that holds NaN or infinities."""
+        r, c = to_numbers(reference), to_numbers(candidate)
+        finite_r, finite_c = np.isfinite(r), np.isfinite(c)
+        add_side(self.gathered.reference, reference, r, finite_r)
+        add_side(self.gathered.candidate, candidate, c, finite_c)
+        both = finite_r & finite_c
+        places = np.flatnonzero(~both)
+        add_places(self.gathered.nonfinite, r[places], c[places], places + start)
+        kept = np.flatnonzero(both)
+        if kept.size:
+            block = block_of(self._plan.domain, reference[kept], candidate[kept])
+            self._add_pair(block, _Sums.of(block), start, kept)
+            self._add_sample(block.exact, start, reference.size, kept)
+
+    def _add_pair(self, block: Block, sums: _Sums, start: int, places: np.ndarray | None) -> None:
+        """Take in elements that are finite on both sides; `places` tells which of the block they are, if not all."""
+        gathered = self.gathered
+        gathered.finite += block.size.size
+        gathered.sum_abs += sums.absolute
+        gathered.rr += sums.rr
+        gathered.cc += sums.cc
+        gathered.dd += sums.dd
+        gathered.rd += sums.rd
+        if sums.top:
+            gathered.hull.add(block.size, block.difference, block.exact)
+        else:
+            gathered.hull.zeros += block.size.size - int(np.count_nonzero(block.size))
+        exactly = block.difference if block.whole is None else block.whole
+        peak = sums.top if block.whole is None else int(block.whole.max())
+        if peak > gathered.max_abs:
+            at = int(exactly.argmax())
+            gathered.peak(peak, start + (at if places is None else int(places[at])))
+
+    def _add_sample(self, exact: Exact, start: int, length: int, places: np.ndarray | None) -> None:
+        for piece in self._plan.pieces(start, start + length):
+            wanted = piece if places is None else slice(*np.searchsorted(places, [piece.start, piece.stop]))
+            self._samples.append(exact(wanted))
+        if self._plan.full and self._plan.sampled:
+            self.gathered.sketch.merge(Sketch.of(*exact(slice(None)), self._plan.grid))
+
+
+class _Sums(NamedTuple):
+    top: float
+    absolute: float
+    rr: float
+    cc: float
+    dd: float
+    rd: float
+
+    @classmethod
+    def of(cls, block: Block) -> _Sums:
+        top = float(block.difference.max())
+        rr, cc = dot(block.r, block.r), dot(block.c, block.c)
+        if top == 0.0:
+            return cls(top, 0.0, rr, cc, 0.0, 0.0)
+        rd = dot(block.r, block.d)
+        if math.isnan(rd):
+            rd = 0.0  # infinities of both signs: float64 has overflowed, and rr or dd is infinite as well
+        return cls(top, total(block.difference), rr, cc, dot(block.d, block.d), rd)
+
+
+NUMPY = EngineCalls(measure_window, count_window)

@@ -1,0 +1,108 @@
+"""What of a pair is kept so that other tolerances can be judged later, without reading the data again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from firstdiff.measure.cells import Cell, Cells
+from firstdiff.measure.hull import Hull
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """The corners of the curve over all points (|r|, |c - r|), and a rough picture of where the points lie.
+
+    elements: how many were finite on both sides; the envelope is about these
+    max_abs, max_rel: the largest |c - r|, and the largest |c - r| / |r| where r is not 0
+    at_zero: the largest |c - r| where r is 0
+    corners: points of the data that decide every tolerance
+    slack: no point lies over the curve by more than this share; 2^-40 unless the curve needed too many corners
+    cells: how many sampled points with a difference lie in each pair of octaves of |r| and |c - r|
+    sampled: how many points the cells were taken from
+    """
+
+    elements: int
+    max_abs: float
+    max_rel: float
+    at_zero: float
+    corners: tuple[tuple[float, float], ...]
+    slack: float
+    cells: tuple[Cell, ...]
+    sampled: int
+
+    @classmethod
+    def of(cls, elements: int, max_abs: float, hull: Hull, cells: Cells) -> Envelope:
+        return cls(
+            elements=elements,
+            max_abs=max_abs,
+            max_rel=hull.steepest,
+            at_zero=hull.at_zero,
+            corners=tuple(hull.corners),
+            slack=hull.slack,
+            cells=cells.listed(),
+            sampled=cells.count,
+        )
+
+    def admits(self, atol: float, rtol: float) -> bool | None:
+        """Whether `|c - r| <= atol + rtol * |r|` for all elements; None if only the data can tell.
+
+        >>> Envelope.from_plain(stored).admits(1e-5, 1.3e-6)
+        True
+        """
+        if self.at_zero > atol:
+            return False if math.isfinite(self.at_zero) else None
+        if any(d > atol + rtol * x for x, d in self.corners):
+            return False
+        inside = all(d * (1.0 + self.slack) <= atol + rtol * x for x, d in self.corners)
+        return True if inside else None
+
+    def required_atol(self) -> float:
+        """The smallest atol that would do with rtol 0."""
+        return self.max_abs
+
+    def required_rtol(self) -> float | None:
+        """The smallest rtol that would do with atol 0; None if none would, for some r is 0 and c is not."""
+        return None if self.at_zero > 0.0 else self.max_rel
+
+    def approximate_count(self, atol: float, rtol: float) -> int:
+        """About how many elements lie outside; 0 and 1 or more are told apart exactly wherever `admits` can."""
+        verdict = self.admits(atol, rtol)
+        if verdict or not self.elements:
+            return 0
+        outside = math.fsum(cell.points * cell.share_above(atol, rtol) for cell in self.cells)
+        estimate = round(outside * self.elements / max(self.sampled, 1))
+        return min(max(estimate, 0 if verdict is None else 1), self.elements)
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON's own types (numbers may be infinite)."""
+        return {
+            "elements": self.elements,
+            "max_abs": self.max_abs,
+            "max_rel": self.max_rel,
+            "at_zero": self.at_zero,
+            "corners": [list(corner) for corner in self.corners],
+            "slack": self.slack,
+            "cells": [list(cell) for cell in self.cells],
+            "sampled": self.sampled,
+        }
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Envelope:
+        """What `to_plain` gave; also with non-finite numbers as the strings of the JSON."""
+        return cls(
+            elements=data["elements"],
+            max_abs=_number(data["max_abs"]),
+            max_rel=_number(data["max_rel"]),
+            at_zero=_number(data["at_zero"]),
+            corners=tuple((_number(x), _number(d)) for x, d in data["corners"]),
+            slack=data["slack"],
+            cells=tuple(Cell(*cell) for cell in data["cells"]),
+            sampled=data["sampled"],
+        )
+
+
+def _number(value: Any) -> Any:
+    return float(value) if isinstance(value, str) else value

@@ -1,0 +1,116 @@
+"""Elements as the compiled loops take them, and the few operations that Python has no word for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# neither nnan nor ninf: NaN and infinities must come out as such
+_LOOSE = {"contract", "reassoc", "nsz", "arcp"}
+
+
+def compiled(*, loose: bool = False) -> Callable[[F], F]:
+    """Compile for use within compiled code; `loose` lets sums be taken in any order."""
+    return cast("Callable[[F], F]", numba.njit(nogil=True, fastmath=_LOOSE if loose else False))
+
+
+def entry(function: F) -> F:
+    """Compile for use from Python, and keep the code on disk if there is a place for it."""
+    try:
+        return cast("F", numba.njit(nogil=True, cache=True)(function))
+    except RuntimeError:
+        return cast("F", numba.njit(nogil=True)(function))
+
+
+def _choice(test: str) -> Any:
+    """The larger or smaller of two floats, NaN left out of account: the form that becomes one vector instruction."""
+
+    def typed(_: Any, left: Any, right: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            flags = ("nnan", "nsz")
+            return builder.select(builder.fcmp_ordered(test, *values, flags=flags), *values, flags=flags)
+
+        return left(left, right), generate
+
+    return intrinsic(typed)
+
+
+larger, smaller = _choice(">"), _choice("<")
+
+
+@intrinsic
+def bits_of(_: Any, value: Any) -> Any:
+    """A float's bits as a signed integer; of floats that are not negative the order is the same."""
+    width = value.bitwidth
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return builder.bitcast(values[0], ir.IntType(width))
+
+    return getattr(types, f"int{width}")(value), generate
+
+
+@intrinsic
+def float_of(_: Any, value: Any) -> Any:
+    """The float that has these bits."""
+    width = value.bitwidth
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return builder.bitcast(values[0], ir.FloatType() if width == 32 else ir.DoubleType())
+
+    return getattr(types, f"float{width}")(value), generate
+
+
+@intrinsic
+def _from_bfloat16(_: Any, bits: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        word = builder.zext(values[0], ir.IntType(32))
+        return builder.bitcast(builder.shl(word, ir.IntType(32)(16)), ir.FloatType())
+
+    return types.float32(bits), generate
+
+
+@intrinsic
+def _from_float16(_: Any, bits: Any) -> Any:
+    """Shift the bits into a float32's places, mend the exponent by a product, and put infinities and NaN back."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        word = ir.IntType(32)
+        placed = builder.and_(builder.shl(builder.sext(values[0], word), word(13)), word(-0x70000001))
+        number = builder.fmul(builder.bitcast(placed, ir.FloatType()), ir.FloatType()(2.0**112))
+        exponent = word(0x0F800000)
+        is_number = builder.icmp_signed("!=", builder.and_(placed, exponent), exponent)
+        other = builder.bitcast(builder.or_(placed, word(0x7F800000)), ir.FloatType())
+        return builder.select(is_number, number, other)
+
+    return types.float32(bits), generate
+
+
+def loaded(values: np.ndarray, start: int, stop: int, buffer: np.ndarray) -> np.ndarray:  # noqa: ARG001
+    """A stretch in the type of the buffer; bfloat16 comes as uint16, float16 as int16."""
+    raise AssertionError("for compiled code only")
+
+
+@overload(loaded)
+def _loaded(values: Any, start: Any, stop: Any, buffer: Any) -> Any:  # noqa: ARG001
+    if values.dtype == buffer.dtype:
+
+        def as_it_is(values: Any, start: Any, stop: Any, buffer: Any) -> Any:  # noqa: ARG001
+            return values[start:stop]
+
+        return as_it_is
+    convert = {types.uint16: _from_bfloat16, types.int16: _from_float16}.get(values.dtype, types.float64)
+
+    def converted(values: Any, start: Any, stop: Any, buffer: Any) -> Any:
+        for i in range(stop - start):
+            buffer[i] = convert(values[start + i])
+        return buffer[: stop - start]
+
+    return converted

@@ -1,0 +1,75 @@
+"""How a tensor or a pair is cut up: fixed by size and types alone, so that any number of threads gives one result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from firstdiff import dtypes
+from firstdiff.measure.grid import Grid, coarser_grid
+from firstdiff.measure.promote import Domain, domain_of, fits_float32
+
+BLOCK = 1 << 15
+NARROW_BLOCK = 1 << 16
+WINDOW_BYTES = 8 << 20
+SMALL = 1 << 16
+
+PERIOD = 1 << 15
+PIECE = 1 << 10
+SAMPLE_STRIDE = 11
+
+
+def window_length(*types: np.dtype) -> int:
+    """Elements of a window: whole blocks, 8 MiB of the wider side."""
+    return WINDOW_BYTES // max(dtype.itemsize for dtype in types)
+
+
+@dataclass(frozen=True, slots=True)
+class PairPlan:
+    """What measuring a pair takes besides the data.
+
+    grid: the spacing that ULPs are counted in; None for whole numbers
+    whole: both sides are whole numbers
+    sampled: it is large enough for some figures to be taken from a sample
+    full: all figures but the cells are taken from every element all the same
+    narrow: a first look in float32 will do
+    """
+
+    domain: Domain
+    grid: Grid | None
+    whole: bool
+    sampled: bool
+    full: bool
+    narrow: bool
+
+    def pieces(self, start: int, stop: int) -> Iterator[slice]:
+        """The parts of a block that belong to the sample, counted from its start."""
+        if not self.sampled:
+            yield slice(0, stop - start)
+            return
+        for period in range(start // PERIOD, (stop - 1) // PERIOD + 1):
+            first = sampled_piece(period)
+            begin, end = max(first, start), min(first + PIECE, stop)
+            if begin < end:
+                yield slice(begin - start, end - start)
+
+
+def sampled_piece(period: int) -> int:
+    """Where the piece begins that is sampled of a period; its place moves, lest it keep to a few channels."""
+    return period * PERIOD + period * SAMPLE_STRIDE * PIECE % PERIOD
+
+
+@cache
+def plan_of(reference: np.dtype, candidate: np.dtype, *, sampled: bool, full: bool) -> PairPlan:
+    kinds = {dtypes.kind_of(reference), dtypes.kind_of(candidate)}
+    return PairPlan(
+        domain=domain_of(reference, candidate),
+        grid=coarser_grid(reference, candidate),
+        whole=kinds <= {"int", "bool"},
+        sampled=sampled,
+        full=full,
+        narrow=sampled and not full and kinds == {"float"} and fits_float32(reference) and fits_float32(candidate),
+    )

@@ -1,0 +1,112 @@
+"""The figures that need more than a sum: relative error, ULPs, and how the differences are distributed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from firstdiff.measure.cells import OCTAVE_SHIFT
+from firstdiff.measure.dot import total
+from firstdiff.measure.grid import Grid
+
+PERCENTILES = (1, 5, 50, 95, 99)
+BIN_SHIFT = 47  # leaves a float64's exponent and 5 bits of its fraction: 32 bins an octave
+BINS = 1 << (63 - BIN_SHIFT)
+_EXPONENT = np.int64(0x7FF << OCTAVE_SHIFT)
+
+
+@final
+@dataclass(slots=True)
+class Histogram:
+    """Counts of |c - r|: of exact zeros, and of each bin from `first` on."""
+
+    zeros: int = 0
+    first: int = 0
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @classmethod
+    def of(cls, differences: np.ndarray) -> Histogram:
+        bins = differences.view(np.int64) >> BIN_SHIFT
+        filled = bins[bins > 0]
+        if not filled.size:
+            return cls(bins.size)
+        first = int(filled.min())
+        filled -= first
+        return cls(bins.size - filled.size, first, np.bincount(filled))
+
+    @classmethod
+    def of_bins(cls, counts: np.ndarray) -> Histogram:
+        """From a count for every bin there is."""
+        filled = np.flatnonzero(counts[1:]) + 1
+        if not filled.size:
+            return cls(int(counts[0]))
+        first, last = int(filled[0]), int(filled[-1])
+        return cls(int(counts[0]), first, counts[first : last + 1].copy())
+
+    def merge(self, other: Histogram) -> None:
+        self.zeros += other.zeros
+        if not other.counts.size:
+            return
+        if not self.counts.size:
+            self.first, self.counts = other.first, other.counts
+            return
+        first = min(self.first, other.first)
+        end = max(self.first + self.counts.size, other.first + other.counts.size)
+        counts = np.zeros(end - first, np.int64)
+        for part in (self, other):
+            start = part.first - first
+            counts[start : start + part.counts.size] += part.counts
+        self.first, self.counts = first, counts
+
+    def percentiles(self, top: float) -> dict[str, float]:
+        """The value that p percent of the elements do not exceed, within 1/64 of itself; `top` is the largest."""
+        running = self.zeros + np.cumsum(self.counts)
+        count = int(running[-1]) if running.size else self.zeros
+        if not count:
+            return {}
+        ranks = [max(-(-p * count // 100), 1) for p in PERCENTILES]
+        low, high = (self.first + np.searchsorted(running, ranks) + np.array([[0], [1]])) << BIN_SHIFT
+        middles = (low.view(np.float64) + high.view(np.float64)) / 2
+        found = np.where(np.array(ranks) <= self.zeros, 0.0, np.minimum(middles, top))
+        return dict(zip(map(str, PERCENTILES), found.tolist(), strict=True))
+
+
+@final
+@dataclass(slots=True)
+class Sketch:
+    """Taken from `count` elements: all there are, or a fixed sample.
+
+    relative_count, relative_sum: of |c - r| / |r| where r is not 0
+    max_ulp: the largest |c - r| in units of the spacing at r
+    """
+
+    count: int = 0
+    relative_count: int = 0
+    relative_sum: float = 0.0
+    max_ulp: float = 0.0
+    histogram: Histogram = field(default_factory=Histogram)
+
+    @classmethod
+    def of(cls, sizes: np.ndarray, differences: np.ndarray, grid: Grid | None) -> Sketch:
+        """From |r| and |c - r|."""
+        histogram = Histogram.of(differences)
+        kept = sizes > 0.0
+        if not kept.all():
+            sizes, differences = sizes[kept], differences[kept]
+        ulp = _largest_ulp(sizes, differences, grid) if grid is not None and sizes.size else 0.0
+        return cls(kept.size, sizes.size, total(differences / sizes), ulp, histogram)
+
+    def merge(self, other: Sketch) -> None:
+        self.count += other.count
+        self.relative_count += other.relative_count
+        self.relative_sum += other.relative_sum
+        self.max_ulp = max(self.max_ulp, other.max_ulp)
+        self.histogram.merge(other.histogram)
+
+
+def _largest_ulp(sizes: np.ndarray, differences: np.ndarray, grid: Grid) -> float:
+    power = (sizes.view(np.int64) & _EXPONENT).view(np.float64)
+    np.maximum(power, grid.tiny, out=power)
+    return float((differences / power).max()) / grid.eps

@@ -1,0 +1,110 @@
+"""The best guess for a tensor that stays without a partner."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, final
+
+from firstdiff.pairing.identity import circumstances
+from firstdiff.pairing.result import Guess, Unpaired
+from firstdiff.pairing.side import Side
+from firstdiff.pairing.strategy import Proposal
+from firstdiff.pairing.words import Words, unwrapped, words_of
+
+_LEAST_ALIKE = 0.3
+_BY_NAME = 0.5  # a similar name alone never reaches what a pair needs
+_OTHER_SIZE = 0.7
+_RAREST_WORDS = 3
+_MOST_WITH_A_WORD = 16
+
+
+class _Note(NamedTuple):
+    confidence: float
+    partners: tuple[int, ...]
+    why: str
+    others: tuple[int, ...] = ()
+
+
+@final
+class Guesses:
+    """Proposals that were not certain enough, or came too late."""
+
+    def __init__(self) -> None:
+        self._ours: dict[int, list[_Note]] = defaultdict(list)
+        self._theirs: dict[int, list[_Note]] = defaultdict(list)
+
+    def add(self, proposal: Proposal) -> None:
+        for place in proposal.reference:
+            note = _Note(proposal.confidence, proposal.candidate, proposal.why, proposal.alternatives)
+            self._ours[place].append(note)
+        for place in proposal.candidate:
+            self._theirs[place].append(_Note(proposal.confidence, proposal.reference, proposal.why))
+
+    def of(self, reference: Side, candidate: Side) -> tuple[tuple[Unpaired, ...], tuple[Unpaired, ...]]:
+        """The free tensors of both sides, each with its likeliest partner among the free ones of the other."""
+        return _guessed(reference, candidate, self._ours), _guessed(candidate, reference, self._theirs)
+
+
+def _guessed(side: Side, others: Side, notes: Mapping[int, list[_Note]]) -> tuple[Unpaired, ...]:
+    free = frozenset(others.free)
+    names = _Names(others)
+    found = []
+    for place in side.free:
+        open_notes = [note for note in notes.get(place, ()) if free.issuperset(note.partners)]
+        note = max(open_notes, default=None, key=lambda note: note.confidence) or names.nearest(side, place)
+        found.append(Unpaired(place, _guess(note, others)))
+    return tuple(found)
+
+
+def _guess(note: _Note | None, others: Side) -> Guess | None:
+    if note is None:
+        return None
+    keys = ", ".join(str(others.tensor(place).key) for place in note.partners)
+    alternatives = tuple(str(others.tensor(place).key) for place in note.others)
+    return Guess(keys, note.why, round(note.confidence, 2), alternatives)
+
+
+@final
+class _Names:
+    """The free names of a side, to be found by the words in them."""
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self._words: dict[int, frozenset[str]] = {}
+        self._with_word: dict[str, list[int]] = defaultdict(list)
+        for place in side.free:
+            self._words[place] = frozenset(_words(side, place))
+            for word in self._words[place]:
+                self._with_word[word].append(place)
+
+    def nearest(self, side: Side, place: int) -> _Note | None:
+        """The free tensor whose name has most words in common with this one's; names that differ all over have none."""
+        words = _words(side, place)
+        best = max((self._alike(side, place, words, other) for other in self._candidates(words)), default=(0.0, 0))
+        alike, partner = best
+        if alike < _LEAST_ALIKE:
+            return None
+        key, other_key = side.keys[place], self._side.keys[partner]
+        agree = circumstances(key) == circumstances(other_key)
+        why = "a similar name" if agree else "a similar name, but another role, slot, call or step"
+        return _Note(alike * _BY_NAME, (partner,), why)
+
+    def _candidates(self, words: Words) -> Iterator[int]:
+        """Those that share one of the rarest words; words that nearly every name has tell nothing."""
+        known = sorted((word for word in set(words) if word in self._with_word), key=self._rarity)
+        for word in known[:_RAREST_WORDS]:
+            yield from self._with_word[word][:_MOST_WITH_A_WORD]
+
+    def _rarity(self, word: str) -> tuple[int, str]:
+        return len(self._with_word[word]), word
+
+    def _alike(self, side: Side, place: int, words: Words, other: int) -> tuple[float, int]:
+        mine, theirs = frozenset(words), self._words[other]
+        share = len(mine & theirs) / len(mine | theirs)
+        same_size = side.size((place,)) == self._side.size((other,))
+        return share * (1.0 if same_size else _OTHER_SIZE), other
+
+
+def _words(side: Side, place: int) -> Words:
+    return unwrapped(words_of(side.keys[place].name), keep=1)

@@ -1,0 +1,86 @@
+"""One trace as the strategies see it: what identifies each tensor, and which ones are free."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+from firstdiff.trace import Key, Tensor, Trace
+from firstdiff.trace.order import ORDER_RULES, STAGES, layer_and_stage, rule_for
+
+T = TypeVar("T")
+
+_RANK = r"(?:[a-z]{2}[_-]?)?rank[_-]?(\d+)"
+_RANK_IN_FRONT = re.compile(rf"(?:^|(?<=/)){_RANK}[/._\-]", re.IGNORECASE)
+_RANK_AT_THE_END = re.compile(rf"[._\-/@]{_RANK}$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A trace, the places of its tensors that have no partner yet, and the key of each tensor.
+
+    A rank that only the name tells (`rank0/mel`, `mel_rank0`) is in `keys` as the manifest would have it.
+    """
+
+    trace: Trace
+    keys: tuple[Key, ...]
+    free: tuple[int, ...]
+
+    @classmethod
+    def of(cls, trace: Trace) -> Side:
+        return cls(trace, tuple(ranked_key(tensor) for tensor in trace), tuple(range(len(trace))))
+
+    def without(self, used: Collection[int]) -> Side:
+        return replace(self, free=tuple(place for place in self.free if place not in used))
+
+    def all_but(self, used: Collection[int]) -> Side:
+        """With everything free again except what is used."""
+        return replace(self, free=tuple(place for place in range(len(self.keys)) if place not in used))
+
+    def tensor(self, place: int) -> Tensor:
+        return self.trace.tensors[place]
+
+    def size(self, places: Iterable[int]) -> int | None:
+        """Elements in all; None where one cannot be read."""
+        sources = [self.trace.tensors[place].source for place in places]
+        return None if None in sources else sum(source.size for source in sources if source)
+
+    @cached_property
+    def numbered(self) -> bool:
+        """Whether numbers in front of names count the tensors of the run, and so tell no layer."""
+        if self.trace.order in ORDER_RULES:
+            return self.trace.order == "numbered"
+        in_front = [key.name for key in self.keys if key.name[:1].isdigit()]
+        stages = any(told.stage in STAGES for told in map(layer_and_stage, in_front) if told)
+        return not stages and rule_for(in_front) == "numbered"
+
+    @cached_property
+    def world(self) -> int:
+        """How many ranks the run had, as far as the trace tells."""
+        stated = (tensor.record.world for tensor in self.trace)
+        return max([1, *stated, *(key.rank + 1 for key in self.keys)])
+
+
+def ranked_key(tensor: Tensor) -> Key:
+    """The key of a tensor, with a rank in its name moved to where it belongs."""
+    key = tensor.key
+    if key.rank:
+        return key
+    for pattern in (_RANK_IN_FRONT, _RANK_AT_THE_END):
+        if found := pattern.search(key.name):
+            rest = key.name[: found.start()] + key.name[found.end() :]
+            if rest:
+                return replace(key, name=rest, rank=int(found[1]))
+    return key
+
+
+def grouped(places: Iterable[int], identity: Iterable[T]) -> dict[T, list[int]]:
+    """Places by what identifies them."""
+    groups: dict[T, list[int]] = defaultdict(list)
+    for place, this in zip(places, identity, strict=True):
+        groups[this].append(place)
+    return dict(groups)

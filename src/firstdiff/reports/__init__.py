@@ -1,0 +1,30 @@
+"""A Comparison in every form people and programs read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from firstdiff import plugins
+from firstdiff.errors import UsageError
+from firstdiff.schema import Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One form, and one entry of the hook `firstdiff.reports`.
+
+    name: what `--format` calls it
+    render: the text, in pieces so that a huge comparison need not be one string
+    """
+
+    name: str
+    render: Callable[[Comparison], Iterator[str]]
+
+
+def report_named(name: str) -> Report:
+    """The report of that name; UsageError lists those there are."""
+    known: dict[str, Report] = {report.name: report for report in plugins.loaded("reports")}
+    if name not in known:
+        raise UsageError(f"--format is {name!r}; it takes one of {', '.join(sorted(known))}")
+    return known[name]

@@ -1,0 +1,66 @@
+"""`fd.assert_match`: a comparison as an assertion, with a message to work from."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from firstdiff.comparing import Comparable, compare
+from firstdiff.reports.sentences import divergence, explain, shape_and_type, summary, title
+from firstdiff.schema import Comparison, Pair
+
+_MOST_FAILURES = 50
+
+
+def assert_match(
+    reference: Comparable,
+    candidate: Comparable,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    tolerances: str | os.PathLike[str] | None = None,
+    equal_nan: bool = False,
+    allow_missing: bool = False,
+    allow_extra: bool = False,
+    **options: Any,
+) -> None:
+    """Raise AssertionError unless two runs match; the message tells every failure, not only the first.
+
+    >>> import firstdiff as fd
+    >>> fd.assert_match({"x": [1.0]}, {"x": [1.0]})
+
+    The arguments are those of `fd.compare`.
+    """
+    __tracebackhide__ = True
+    comparison = compare(
+        reference,
+        candidate,
+        atol=atol,
+        rtol=rtol,
+        tolerances=tolerances,
+        equal_nan=equal_nan,
+        allow_missing=allow_missing,
+        allow_extra=allow_extra,
+        **options,
+    )
+    if comparison.verdict != "match":
+        raise AssertionError(message(comparison))
+
+
+def message(comparison: Comparison) -> str:
+    """What went wrong, all of it, the first divergence on top."""
+    failures = [pair for pair in comparison.pairs if pair.status != "match"]
+    parts = [f"{comparison.reference.path} and {comparison.candidate.path}: {summary(comparison)}"]
+    if comparison.first_divergence:
+        parts.append(divergence(comparison, comparison.first_divergence))
+    parts += [_block(pair) for pair in failures[:_MOST_FAILURES]]
+    if len(failures) > _MOST_FAILURES:
+        parts.append(f"… and {len(failures) - _MOST_FAILURES:,} more")
+    parts += [f"warning: {warning}" for warning in comparison.warnings]
+    return "\n\n".join(parts)
+
+
+def _block(pair: Pair) -> str:
+    head = f"{title(pair)}: {pair.status}"
+    about = shape_and_type(pair)
+    return "\n  ".join([f"{head}, {about}" if about else head, *explain(pair)])

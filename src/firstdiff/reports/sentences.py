@@ -1,0 +1,124 @@
+"""A pair in words: the sentences that every report and error message share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from firstdiff.schema import Comparison, Divergence, Metrics, Pair, Tolerance
+
+
+def number(value: Any) -> str:
+    """Short, but never so short that two different numbers of interest look alike."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)
+
+
+def count(amount: int, noun: str) -> str:
+    return f"{amount:,} {noun}{'' if amount == 1 else 's'}"
+
+
+def exact(value: Any) -> str:
+    """A value as it is in the tensor, all digits."""
+    if isinstance(value, complex):
+        return f"({value.real!r}{value.imag:+}j)"
+    return repr(value)
+
+
+def title(pair: Pair) -> str:
+    """The key, with the candidate's own name where it has another."""
+    other = pair.candidate.name if pair.candidate and pair.reference else pair.key
+    return pair.key if other == pair.key else f"{pair.key} (candidate: {other})"
+
+
+def shape_and_type(pair: Pair) -> str:
+    """`[1, 16, 64] float32`, or both sides where they differ."""
+    sides = [
+        f"{list(side.shape or ())} {side.dtype}" for side in (pair.reference, pair.candidate) if side and side.dtype
+    ]
+    return " against ".join(dict.fromkeys(sides))
+
+
+def allowed(tolerance: Tolerance) -> str:
+    """What was allowed, and by which rule."""
+    if tolerance.rule == "exact":
+        return "equal values (integers are compared exactly)"
+    text = f"{number(tolerance.atol)} + {number(tolerance.rtol)} * |reference|"
+    if tolerance.rule == "default":
+        return f"{text} (default: {number(tolerance.k)} eps of deviation and value)"
+    return f"{text} ({tolerance.source})"
+
+
+def explain(pair: Pair) -> Iterator[str]:
+    """Why a pair has its status, one finding a line."""
+    if pair.reason:
+        yield pair.reason
+    if pair.metrics is None or pair.status != "mismatch":
+        return
+    metrics = pair.metrics
+    yield _mismatched(metrics)
+    yield from _greatest(metrics)
+    yield from _nonfinite(metrics)
+    if pair.tolerance:
+        yield f"Allowed: {allowed(pair.tolerance)}"
+    if pair.required:
+        yield from _required(pair)
+
+
+def _mismatched(metrics: Metrics) -> str:
+    share = 100 * metrics.mismatched / metrics.elements if metrics.elements else 0.0
+    return f"Mismatched elements: {metrics.mismatched:,} / {metrics.elements:,} ({share:.3g} %)"
+
+
+def _greatest(metrics: Metrics) -> Iterator[str]:
+    if metrics.max_abs is None:
+        return
+    at = list(metrics.argmax or ())
+    values = f"reference {exact(metrics.reference_at_max)}, candidate {exact(metrics.candidate_at_max)}"
+    yield f"Greatest absolute difference: {number(metrics.max_abs)} at index {at} ({values})"
+    if metrics.max_rel is not None:
+        left_out = (
+            f" ({count(metrics.zero_reference, 'zero')} in the reference left out)" if metrics.zero_reference else ""
+        )
+        yield f"Greatest relative difference: {number(metrics.max_rel)}{left_out}"
+
+
+def _nonfinite(metrics: Metrics) -> Iterator[str]:
+    found = (metrics.nan_reference, metrics.nan_candidate, metrics.inf_reference, metrics.inf_candidate)
+    if any(found):
+        yield (
+            f"Not finite: {found[0]:,} NaN and {found[2]:,} Inf in the reference, "
+            f"{found[1]:,} NaN and {found[3]:,} Inf in the candidate"
+        )
+
+
+def _required(pair: Pair) -> Iterator[str]:
+    required = pair.required
+    if required is None:
+        return
+    ways = [
+        f"{name} {number(value)}"
+        for name, value in (("atol", required.atol), ("rtol", required.rtol))
+        if value is not None
+    ]
+    yield f"Would match with {' or '.join(ways)}" if ways else "No tolerance would make it match"
+
+
+def summary(comparison: Comparison) -> str:
+    """The last line: the verdict and the counts behind it."""
+    found = comparison.summary
+    counts = ", ".join(
+        f"{getattr(found, name):,} {name}" for name in ("match", "mismatch", "missing", "extra", "failed")
+    )
+    said = {"match": "MATCH", "mismatch": "MISMATCH", "not_compared": "NOTHING COMPARED"}[comparison.verdict]
+    return f"{said}: {counts}; {count(found.elements, 'element')} compared"
+
+
+def divergence(comparison: Comparison, site: Divergence) -> str:
+    """`First divergence: layers.2.ln_1, LayerNorm, [1, 24, 64] float32`."""
+    pair = comparison.pairs[site.pair]
+    kind = f", {pair.op}" if pair.op else ""
+    return f"First divergence: {title(pair)}{kind}, {shape_and_type(pair)}"

@@ -1,0 +1,1 @@
+"""Chains of steps: each a command of its own."""

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from firstdiff.workflows.sample import write_sample
+
+Run = Callable[..., tuple[int, str, str]]
+COMMAND = [sys.executable, "-c", "from firstdiff.cli.main import main; main()", "compare"]
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return write_sample(tmp_path_factory.mktemp("sample"))
+
+
+def test_the_answer_and_the_exit_code(firstdiff: Run, sample: tuple[Path, Path]) -> None:
+    code, out, err = firstdiff("compare", *sample)
+    assert (code, err) == (1, "")
+    assert "First divergence: layers.2.ln_1, LayerNorm, [1, 24, 64] float32\n" in out
+    assert out.endswith("elements compared\n")
+    assert firstdiff("compare", sample[0], sample[0])[0] == 0
+    assert firstdiff("compare", *sample, "--atol", "1")[0] == 0
+
+
+def test_nothing_compared_is_exit_code_1(firstdiff: Run, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros(3), y=np.ones(2))
+    np.savez(tmp_path / "b.npz", p=np.arange(100.0), q=np.arange(90.0) * 1e6)
+    code, out, _ = firstdiff("compare", tmp_path / "a.npz", tmp_path / "b.npz", "--allow-missing", "--allow-extra")
+    assert code == 1
+    assert out.splitlines()[-1].startswith("NOTHING COMPARED")
+
+
+@pytest.mark.parametrize("format_", ["json", "jsonl", "junit", "md", "text"])
+def test_reports_go_to_a_file(firstdiff: Run, sample: tuple[Path, Path], tmp_path: Path, format_: str) -> None:
+    code, out, _ = firstdiff("compare", *sample, "--format", format_, "-o", tmp_path / "report")
+    assert (code, out) == (1, "")
+    assert "layers.2.ln_1" in (tmp_path / "report").read_text(encoding="utf-8")
+    assert [file.name for file in tmp_path.iterdir()] == ["report"]
+
+
+def test_json_on_stdout_is_json_alone(firstdiff: Run, sample: tuple[Path, Path]) -> None:
+    assert json.loads(firstdiff("compare", *sample, "--format", "json")[1])["verdict"] == "mismatch"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["{a}", "nowhere"], "nowhere: does not exist"),
+        (["{a}", "{b}", "--atol", "-1"], "atol is -1.0; it takes a number from 0 up"),
+        (["{a}", "{b}", "--tolerances", "nowhere.toml"], "nowhere.toml: cannot be read"),
+        (["{a}", "{b}", "--format", "pdf"], "--format is 'pdf'"),
+        (["{a}", "{b}", "-o", "no/such/folder/x"], "cannot write no"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(
+    firstdiff: Run, sample: tuple[Path, Path], words: list[str], says: str
+) -> None:
+    code, _, err = firstdiff("compare", *(word.format(a=sample[0], b=sample[1]) for word in words))
+    assert code == 2
+    assert says in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colour_only_on_a_terminal_that_wants_it(sample: tuple[Path, Path], no_color: str, coloured: bool) -> None:
+    main, other = pty.openpty()
+    environment = {**os.environ, "NO_COLOR": no_color, "TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen([*COMMAND, *map(str, sample)], stdout=other, stderr=other, env=environment)
+    os.close(other)
+    seen = b""
+    try:
+        while piece := os.read(main, 1 << 16):
+            seen += piece
+    except OSError:
+        pass  # a pseudo terminal ends with an error on Linux
+    os.close(main)
+    assert process.wait() == 1
+    assert (b"\x1b[31m" in seen or b"\x1b[1;31m" in seen) == coloured
+    plain = re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]|\r", b"", seen).decode()
+    table = [line for line in plain.splitlines() if "mismatch  [" in line]
+    assert table
+    assert max(map(len, table)) <= 120
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are another matter there")
+def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
+    for side in ("a", "b"):
+        (tmp_path / side).mkdir()
+        for n in range(8):
+            with (tmp_path / side / f"{n}.npy").open("wb") as file:
+                np.lib.format.write_array_header_1_0(
+                    file, {"descr": "<f4", "fortran_order": False, "shape": (1 << 28,)}
+                )
+                file.truncate(128 + (1 << 30))
+    report = tmp_path / "out" / "report.json"
+    report.parent.mkdir()
+    command = [*COMMAND, str(tmp_path / "a"), str(tmp_path / "b"), "--format", "json", "-o", str(report)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(1.5)
+    assert process.poll() is None, "it must still be at work for the test to mean anything"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, "", "firstdiff: stopped\n")
+    assert list(report.parent.iterdir()) == []

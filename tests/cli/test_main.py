@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def test_the_demo_names_its_planted_bug(firstdiff: Run, tmp_path: Path) -> None:
+    code, out, _ = firstdiff("demo", "-o", tmp_path / "demo")
+    assert code == 0
+    assert (tmp_path / "demo" / "candidate.trace" / "trace.json").exists()
+    assert "First divergence: layers.2.ln_1, LayerNorm" in out
+
+
+def test_plugins_lists_the_readers(firstdiff: Run) -> None:
+    code, out, _ = firstdiff("plugins")
+    assert code == 0
+    assert ["readers", "npy", "firstdiff", "loads"] in [line.split() for line in out.splitlines()]
+
+
+def test_the_version(firstdiff: Run) -> None:
+    assert firstdiff("--version")[1].startswith("firstdiff 0.")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["compare", "only-one"], "Missing argument 'CAND'"),
+        (["inspect", "x", "--no-such-option"], "No such option: --no-such-option"),
+        (["conpare", "a", "b"], "No such command 'conpare'"),
+    ],
+)
+def test_bad_usage_is_said_and_exit_code_2(firstdiff: Run, words: list[str], says: str) -> None:
+    code, out, err = firstdiff(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith("firstdiff: ")
+    assert says in err
+
+
+def test_no_words_show_the_help(firstdiff: Run) -> None:
+    _, out, err = firstdiff()
+    assert "compare" in out + err
