@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import json
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,19 +24,23 @@ def script(code: str, *words: object) -> list[str]:
     return [sys.executable, "-c", code, *map(str, words)]
 
 
+# a small process of its own starts the command: what a child inherits of a large parent would count as its peak
+_MEASURE = """
+import json, os, subprocess, sys, time
+begun = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(process.pid, 0)
+print(json.dumps([time.perf_counter() - begun, usage.ru_maxrss / 1024, os.waitstatus_to_exitcode(status)]))
+"""
+
+
 def cost(command: list[str], *, expect: tuple[int, ...] = (0,)) -> Cost:
     """Run a command once; an exit code that was not expected is an error, not a number."""
-    begun = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    said = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - begun
-    process.stderr.close()
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in expect:
-        raise RuntimeError(f"{command[:3]} ended with {process.returncode}: {said.decode()[-500:]}")
-    return Cost(seconds, usage.ru_maxrss / 1024)
+    done = subprocess.run([sys.executable, "-S", "-c", _MEASURE, *command], capture_output=True, text=True, check=True)
+    seconds, peak_mb, code = json.loads(done.stdout)
+    if code not in expect:
+        raise RuntimeError(f"{command[:3]} ended with {code}: {done.stderr[-500:]}")
+    return Cost(seconds, peak_mb)
 
 
 def median_cost(command: list[str], times: int = 5, *, expect: tuple[int, ...] = (0,)) -> Cost:

@@ -10,7 +10,7 @@ import pytest
 
 import firstdiff as fd
 from firstdiff.errors import SettingsError, UsageError
-from firstdiff.schema import to_json
+from firstdiff.json_text import to_json
 from firstdiff.trace import ArraySource, Record, Tensor, Trace, TraceWriter
 from firstdiff.workflows.sample import write_sample
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from firstdiff.errors import ReadError
+from firstdiff.json_text import to_json
 from firstdiff.readers.blob import Extent, StoredBlob, file_blob
 from firstdiff.readers.json_file import FORMAT
-from firstdiff.schema import to_json
 from tests.readers.sample_files import (
     HOSTILE_NAMES,
     assert_reads_as,

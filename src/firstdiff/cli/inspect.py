@@ -196,7 +196,7 @@ def _figures(found: Statistics | str | None) -> tuple[str, ...]:
 
 
 def _print_json(value: Any) -> None:
-    from firstdiff.schema import to_json
+    from firstdiff.json_text import to_json
 
     typer.echo(to_json(value, indent=1))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import warnings
@@ -54,6 +55,7 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show must not end the run
     warnings.showwarning = _show_warning
+    gc.set_threshold(100_000)  # a trace is many small objects that all stay: looking for garbage in between finds none
     try:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:  # what newer versions of typer make of Ctrl-C
@@ -71,7 +73,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def _show_warning(message: Warning | str, *_: Any) -> None:
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     warn(str(message))
 
 

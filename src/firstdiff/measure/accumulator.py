@@ -33,8 +33,12 @@ class NonFinite:
         self.both_nan += other.both_nan
         self.equal_inf += other.equal_inf
         self.conflicting += other.conflicting
-        self.first = other.first if self.first < 0 else self.first
-        self.first_both_nan = other.first_both_nan if self.first_both_nan < 0 else self.first_both_nan
+        self.first = _earlier(self.first, other.first)
+        self.first_both_nan = _earlier(self.first_both_nan, other.first_both_nan)
+
+
+def _earlier(left: int, right: int) -> int:
+    return max(left, right) if min(left, right) < 0 else min(left, right)
 
 
 @final
@@ -64,12 +68,12 @@ class Accumulator:
     cells: Cells = field(default_factory=Cells)
 
     def peak(self, value: float, index: int) -> None:
-        """A maximum that comes later in the data: it counts only if it is larger."""
-        if value > self.max_abs:
+        """The maximum of another stretch; of two that are equal the first in the data counts."""
+        if value > self.max_abs or (value == self.max_abs and index < self.argmax):
             self.max_abs, self.argmax = value, index
 
     def merge(self, other: Accumulator) -> None:
-        """Take in the stretch that follows."""
+        """Take in another stretch."""
         self.reference.merge(other.reference)
         self.candidate.merge(other.candidate)
         self.elements += other.elements

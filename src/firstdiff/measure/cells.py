@@ -10,6 +10,9 @@ import numpy as np
 
 OCTAVE_SHIFT = 52  # leaves a float64's exponent
 _BIAS = 1023
+_WIDTH = 11
+_DIFFERENCE = (1 << _WIDTH) - 1
+_DENSE = 1 << 17
 
 
 class Cell(NamedTuple):
@@ -39,13 +42,23 @@ class Cells:
     def of(cls, sizes: np.ndarray, differences: np.ndarray) -> Cells:
         """From |r| and |c - r|."""
         size, difference = sizes.view(np.int64) >> OCTAVE_SHIFT, differences.view(np.int64) >> OCTAVE_SHIFT
-        return cls.of_keys(sizes.size, ((size << 11) | difference)[differences != 0.0])
+        return cls.of_keys((size << _WIDTH) | difference)
 
     @classmethod
-    def of_keys(cls, count: int, keys: np.ndarray) -> Cells:
-        """From both octaves of every point that differs, as one number each."""
-        found, points = np.unique(keys, return_counts=True)
-        return cls(count, dict(zip(found.tolist(), points.tolist(), strict=True)))
+    def of_keys(cls, keys: np.ndarray) -> Cells:
+        """From both octaves of every point as one number; points that do not differ have none of |c - r|."""
+        differing = keys[keys & _DIFFERENCE != 0]
+        if not differing.size:
+            return cls(keys.size)
+        least, most = int(differing.min()), int(differing.max())
+        if most - least > _DENSE:
+            found, points = np.unique(differing, return_counts=True)
+        else:
+            counts = np.bincount(differing - least)
+            found = np.flatnonzero(counts)
+            points = counts[found]
+            found += least
+        return cls(keys.size, dict(zip(found.tolist(), points.tolist(), strict=True)))
 
     def merge(self, other: Cells) -> None:
         self.count += other.count
@@ -57,5 +70,5 @@ class Cells:
 
 
 def _cell(key: int, points: int) -> Cell:
-    size, difference = key >> 11, key & 0x7FF
+    size, difference = key >> _WIDTH, key & _DIFFERENCE
     return Cell(size - _BIAS if size else None, difference - _BIAS, points)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import groupby
 
 import numpy as np
 
 from firstdiff.measure import kernel_numba as kernel
-from firstdiff.measure.accumulator import Accumulator, NonFinite
+from firstdiff.measure.accumulator import Accumulator
 from firstdiff.measure.allowed import Allowed
 from firstdiff.measure.cells import Cells
 from firstdiff.measure.engine_numpy import NUMPY
@@ -32,9 +34,18 @@ def measure_window(reference: np.ndarray, candidate: np.ndarray, start: int, pla
     if not supports(reference.dtype, candidate.dtype):
         return NUMPY.measure(reference, candidate, start, plan)
     lane = _lane(reference, candidate)
-    state = _empty_state(reference.size, plan, lane)
-    kernel.measure(_bits(reference), _bits(candidate), start, plan.full, state, _room(lane))
-    return _gathered(reference.size, state, plan)
+    sums, counts = _nothing(plan)
+    outline = kernel.Outline(np.empty(CAPACITY + 1), np.empty(CAPACITY + 1), np.zeros(LINES), np.zeros(HEIGHTS, lane))
+    details = kernel.Details(
+        np.zeros(BINS, np.int64),
+        np.empty((reference.size // PERIOD + 2) * PIECE, np.int32),
+        np.empty(reference.size // kernel.BLOCK + 1, np.int64),
+    )
+    kernel.measure(_bits(reference), _bits(candidate), start, plan.full, sums, counts, outline, details, _room(lane))
+    gathered = _gathered(plan, sums.tolist(), counts.tolist(), outline, details)
+    for first, stop in _runs(details.left[: counts[kernel.LEFT]].tolist()):
+        gathered.merge(NUMPY.measure(reference[first:stop], candidate[first:stop], start + first, plan))
+    return gathered
 
 
 def count_window(reference: np.ndarray, candidate: np.ndarray, plan: PairPlan, allowed: Allowed) -> int:
@@ -57,38 +68,39 @@ def _bits(values: np.ndarray) -> np.ndarray:
 
 
 def _room(lane: type[np.floating]) -> kernel.Room:
-    lanes = [np.empty(kernel.BLOCK, lane) for _ in range(2)]
-    return kernel.Room(*lanes, *(np.empty(kernel.BLOCK) for _ in range(4)), np.empty(kernel.BLOCK, np.int64))
+    return kernel.Room(np.empty(kernel.BLOCK, lane), np.empty(kernel.BLOCK, lane), np.empty(kernel.BLOCK, np.int32))
 
 
-def _empty_state(size: int, plan: PairPlan, lane: type[np.floating]) -> kernel.State:
+def _runs(blocks: list[int]) -> Iterator[tuple[int, int]]:
+    """Bounds of the stretches that blocks, given by their first elements, make up."""
+    for _, run in groupby(enumerate(blocks), lambda item: item[1] - item[0] * kernel.BLOCK):
+        firsts = [first for _, first in run]
+        yield firsts[0], firsts[-1] + kernel.BLOCK
+
+
+def _nothing(plan: PairPlan) -> tuple[np.ndarray, np.ndarray]:
     sums, counts = np.zeros(kernel.SUMS), np.zeros(kernel.COUNTS, np.int64)
     sums[kernel.MAX_ABS] = -1.0
     sums[kernel.SLACK] = ROUNDING
     sums[kernel.TINY] = plan.grid.tiny if plan.grid else 0.0
     for side in (kernel.SIDE_R, kernel.SIDE_C):
         sums[side + kernel.LOW], sums[side + kernel.HIGH] = math.inf, -math.inf
-    counts[[kernel.ARGMAX, kernel.FIRST, kernel.FIRST_NAN]] = -1
-    pieces = size // PERIOD + 2
-    return kernel.State(
-        sums,
-        counts,
-        np.empty(CAPACITY + 1),
-        np.empty(CAPACITY + 1),
-        np.zeros(LINES),
-        np.zeros(HEIGHTS, lane),
-        np.zeros(BINS, np.int64),
-        np.empty(pieces * PIECE, np.int32),
-    )
+    counts[kernel.ARGMAX] = -1
+    return sums, counts
 
 
-def _gathered(size: int, state: kernel.State, plan: PairPlan) -> Accumulator:
-    sums, counts = state.sums.tolist(), state.counts.tolist()
+def _gathered(
+    plan: PairPlan,
+    sums: list[float],
+    counts: list[int],
+    outline: kernel.Outline,
+    details: kernel.Details,
+) -> Accumulator:
     corners = counts[kernel.CORNERS]
     return Accumulator(
-        reference=_moments(sums, counts, kernel.SIDE_R, kernel.OF_R),
-        candidate=_moments(sums, counts, kernel.SIDE_C, kernel.OF_C),
-        elements=size,
+        reference=_moments(counts[kernel.FINITE], sums[kernel.SIDE_R :]),
+        candidate=_moments(counts[kernel.FINITE], sums[kernel.SIDE_C :]),
+        elements=counts[kernel.FINITE],
         finite=counts[kernel.FINITE],
         sum_abs=sums[kernel.SUM_ABS],
         rr=sums[kernel.RR],
@@ -97,18 +109,11 @@ def _gathered(size: int, state: kernel.State, plan: PairPlan) -> Accumulator:
         rd=sums[kernel.RD],
         max_abs=sums[kernel.MAX_ABS],
         argmax=counts[kernel.ARGMAX],
-        nonfinite=NonFinite(
-            both_nan=counts[kernel.BOTH_NAN],
-            equal_inf=counts[kernel.EQUAL_INF],
-            conflicting=counts[kernel.CONFLICTING],
-            first=counts[kernel.FIRST],
-            first_both_nan=counts[kernel.FIRST_NAN],
-        ),
         hull=Hull(
             zeros=counts[kernel.ZEROS],
             at_zero=sums[kernel.AT_ZERO],
             steepest=sums[kernel.STEEPEST],
-            corners=list(zip(state.hull_x[:corners].tolist(), state.hull_d[:corners].tolist(), strict=True)),
+            corners=list(zip(outline.hull_x[:corners].tolist(), outline.hull_d[:corners].tolist(), strict=True)),
             slack=sums[kernel.SLACK],
         ),
         sketch=Sketch(
@@ -116,15 +121,14 @@ def _gathered(size: int, state: kernel.State, plan: PairPlan) -> Accumulator:
             relative_count=counts[kernel.RELATIVE],
             relative_sum=sums[kernel.REL_SUM],
             max_ulp=sums[kernel.MAX_POWERS] / plan.grid.eps if plan.grid else 0.0,
-            histogram=Histogram.of_bins(state.bins),
+            histogram=Histogram.of_bins(details.bins),
         ),
-        cells=Cells.of_keys(counts[kernel.SAMPLED], state.keys[: counts[kernel.KEYS]]),
+        cells=Cells.of_keys(details.keys[: counts[kernel.KEYS]]),
     )
 
 
-def _moments(sums: list[float], counts: list[int], side: int, of: int) -> Moments:
-    mean, spread, low, high = sums[side : side + 4]
-    return Moments(counts[of + kernel.COUNT], mean, spread, low, high, counts[of + kernel.NAN], counts[of + kernel.INF])
+def _moments(count: int, side: list[float]) -> Moments:
+    return Moments(count, side[kernel.MEAN], side[kernel.SPREAD], side[kernel.LOW], side[kernel.HIGH])
 
 
 NUMBA = EngineCalls(measure_window, count_window)

@@ -23,11 +23,20 @@ def slope(hull_x: np.ndarray, hull_d: np.ndarray, left: int, right: int) -> floa
 
 
 @compiled()
+def place_of(hull_x: np.ndarray, corners: int, x: float) -> int:
+    """The first corner that is not left of x."""
+    at = 0
+    while at < corners and hull_x[at] < x:
+        at += 1
+    return at
+
+
+@compiled()
 def height(hull_x: np.ndarray, hull_d: np.ndarray, corners: int, x: float) -> float:
     """The curve at x."""
     if corners == 0:
         return 0.0
-    at = np.searchsorted(hull_x[:corners], x)
+    at = place_of(hull_x, corners, x)
     if at == corners:
         return hull_d[corners - 1]
     start_x, start_d = (hull_x[at - 1], hull_d[at - 1]) if at > 0 else (0.0, 0.0)
@@ -37,7 +46,7 @@ def height(hull_x: np.ndarray, hull_d: np.ndarray, corners: int, x: float) -> fl
 @compiled()
 def insert(hull_x: np.ndarray, hull_d: np.ndarray, corners: int, x: float, d: float) -> int:
     """Put in a point that lies over the curve, and take out the corners that no longer are any."""
-    left = np.searchsorted(hull_x[:corners], x) - 1
+    left = place_of(hull_x, corners, x) - 1
     right = left + 1
     while right < corners and hull_d[right] <= d:
         right += 1
@@ -92,3 +101,12 @@ def draw_lines(hull_x: np.ndarray, hull_d: np.ndarray, corners: int, steepest: f
         lines[chord] = rise
         lines[HEIGHTS + chord] = hull_d[left] - rise * hull_x[left] if right > left else hull_d[last]
     lines[LEVEL] = hull_d[last]
+
+
+@compiled()
+def lowest_line(lines: np.ndarray, x: float) -> float:
+    """The lowest of the lines at x."""
+    lowest = lines[LEVEL]
+    for line in range(HEIGHTS):
+        lowest = min(lowest, lines[line] * x + lines[HEIGHTS + line])
+    return lowest

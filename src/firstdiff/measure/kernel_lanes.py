@@ -19,15 +19,15 @@ _LOOSE = {"contract", "reassoc", "nsz", "arcp"}
 
 def compiled(*, loose: bool = False) -> Callable[[F], F]:
     """Compile for use within compiled code; `loose` lets sums be taken in any order."""
-    return cast("Callable[[F], F]", numba.njit(nogil=True, fastmath=_LOOSE if loose else False))
+    return cast("Callable[[F], F]", numba.njit(nogil=True, error_model="numpy", fastmath=_LOOSE if loose else False))
 
 
 def entry(function: F) -> F:
     """Compile for use from Python, and keep the code on disk if there is a place for it."""
     try:
-        return cast("F", numba.njit(nogil=True, cache=True)(function))
+        return cast("F", numba.njit(nogil=True, error_model="numpy", cache=True)(function))
     except RuntimeError:
-        return cast("F", numba.njit(nogil=True)(function))
+        return cast("F", numba.njit(nogil=True, error_model="numpy")(function))
 
 
 def _choice(test: str) -> Any:

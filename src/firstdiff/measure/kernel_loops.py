@@ -12,6 +12,7 @@ import numpy as np
 
 from firstdiff.measure.cells import OCTAVE_SHIFT
 from firstdiff.measure.kernel_lanes import bits_of, compiled, float_of, larger, smaller
+from firstdiff.measure.sketch import BIN_SHIFT
 
 _EXPONENT = 0x7FF << OCTAVE_SHIFT
 _INVERSE = 0x7FE << OCTAVE_SHIFT  # less the bits of a power of two: the bits of its inverse
@@ -72,23 +73,14 @@ def survey(r: np.ndarray, c: np.ndarray, slopes: np.ndarray) -> Survey:
 
 
 @compiled(loose=True)
-def top_and_zeros(r: np.ndarray, c: np.ndarray) -> tuple[float, float]:
-    """The largest |c - r|, and how many r are 0."""
+def where_zero(r: np.ndarray, c: np.ndarray) -> tuple[float, float]:
+    """How many r are 0, and the largest |c - r| there."""
     none, one = r.dtype.type(0), r.dtype.type(1)
-    top = zeros = none
+    zeros = most = none
     for i in range(r.size):
-        top = larger(top, abs(c[i] - r[i]))
         zeros += one if r[i] == none else none
-    return float(top), float(zeros)
-
-
-@compiled(loose=True)
-def bounds(values: np.ndarray) -> tuple[float, float]:
-    """Least and greatest."""
-    low = high = values[0]
-    for i in range(values.size):
-        low, high = smaller(low, values[i]), larger(high, values[i])
-    return float(low), float(high)
+        most = larger(most, abs(c[i]) if r[i] == none else none)
+    return float(zeros), float(most)
 
 
 @compiled(loose=True)
@@ -159,16 +151,6 @@ def over_lines(r: np.ndarray, c: np.ndarray, lines: np.ndarray) -> tuple[float, 
 
 
 @compiled(loose=True)
-def largest_where_zero(r: np.ndarray, c: np.ndarray) -> float:
-    """The largest |c - r| where r is 0."""
-    none = r.dtype.type(0)
-    most = none
-    for i in range(r.size):
-        most = larger(most, abs(c[i]) if r[i] == none else none)
-    return float(most)
-
-
-@compiled(loose=True)
 def relative(r: np.ndarray, c: np.ndarray, tiny: float) -> tuple[float, float]:
     """The sum of |c - r| / |r|, and the most that |c - r| is of the power of two under |r|, where r is not 0."""
     summed, most = 0.0, 0.0
@@ -180,6 +162,22 @@ def relative(r: np.ndarray, c: np.ndarray, tiny: float) -> tuple[float, float]:
         summed += d / x
         most = larger(most, d * larger(float_of(_INVERSE - power), _LEAST_INVERSE))
     return summed, most
+
+
+@compiled()
+def bin_places(r: np.ndarray, c: np.ndarray, places: np.ndarray) -> None:
+    """The bins of |c - r|, as in `sketch.py`."""
+    for i in range(r.size):
+        places[i] = bits_of(abs(np.float64(c[i]) - np.float64(r[i]))) >> BIN_SHIFT
+
+
+@compiled()
+def octaves(r: np.ndarray, c: np.ndarray, keys: np.ndarray) -> None:
+    """The octaves of |r| and |c - r| as one number, as in `cells.py`."""
+    for i in range(r.size):
+        x = np.float64(r[i])
+        size, difference = bits_of(abs(x)) >> OCTAVE_SHIFT, bits_of(abs(np.float64(c[i]) - x)) >> OCTAVE_SHIFT
+        keys[i] = (size << 11) | difference
 
 
 @compiled()

@@ -12,6 +12,7 @@ from firstdiff.pairing.side import Side
 from firstdiff.pairing.strategy import Proposal
 from firstdiff.pairing.words import Words, unwrapped, words_of
 
+_LEAST_CERTAIN = 0.3
 _LEAST_ALIKE = 0.3
 _BY_NAME = 0.5  # a similar name alone never reaches what a pair needs
 _OTHER_SIZE = 0.7
@@ -35,6 +36,8 @@ class Guesses:
         self._theirs: dict[int, list[_Note]] = defaultdict(list)
 
     def add(self, proposal: Proposal) -> None:
+        if proposal.confidence < _LEAST_CERTAIN:
+            return
         for place in proposal.reference:
             note = _Note(proposal.confidence, proposal.candidate, proposal.why, proposal.alternatives)
             self._ours[place].append(note)
@@ -52,7 +55,9 @@ def _guessed(side: Side, others: Side, notes: Mapping[int, list[_Note]]) -> tupl
     found = []
     for place in side.free:
         open_notes = [note for note in notes.get(place, ()) if free.issuperset(note.partners)]
-        note = max(open_notes, default=None, key=lambda note: note.confidence) or names.nearest(side, place)
+        if by_name := names.nearest(side, place):
+            open_notes.append(by_name)
+        note = max(open_notes, default=None, key=lambda note: note.confidence)
         found.append(Unpaired(place, _guess(note, others)))
     return tuple(found)
 

@@ -112,7 +112,10 @@ class _Reading:
 
 def _places(side: Side) -> dict[str, int]:
     """Places by key; of a key that occurs more than once, the first."""
-    return {str(side.tensor(place).key): place for place in reversed(range(len(side.trace)))}
+    places: dict[str, int] = {}
+    for place, tensor in enumerate(side.trace):
+        places.setdefault(str(tensor.key), place)
+    return places
 
 
 STRATEGY = Strategy("map", 0, _propose)

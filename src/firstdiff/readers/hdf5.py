@@ -97,6 +97,7 @@ def _values(blob: Blob, path: bytes, dataset: Any) -> Source:
     offset = _plain_offset(dataset, shape, stored) if layout == "contiguous" else None
     if offset is not None:
         return MappedSource(blob, stored, shape, offset=offset)
+    _refuse_filters(dataset)
     if dataset.fletcher32:
         _check_chunks(dataset)
     refuse_bomb(prod(shape) * stored.itemsize, blob.size, Limits.from_environment())
@@ -118,6 +119,19 @@ def _layout(dataset: Any) -> Literal["contiguous", "chunked", "compact"]:
     if layout == h5d.CONTIGUOUS:
         return "contiguous"
     return "chunked" if layout == h5d.CHUNKED else "compact"
+
+
+def _refuse_filters(dataset: Any) -> None:
+    """Only filters that survive damage: the library crashes on bad parameters of the others."""
+    from h5py import h5z
+
+    known = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32, h5z.FILTER_LZF}
+    creation = dataset.id.get_create_plist()
+    for place in range(creation.get_nfilters()):
+        number, _, _, name = creation.get_filter(place)
+        if number not in known:
+            said = name.decode("utf-8", "backslashreplace") or f"number {number}"
+            raise RefusedError(f"is packed by the filter {said!s:.40}; repack it with gzip (h5repack -f GZIP=4)")
 
 
 def _check_chunks(dataset: Any) -> None:

@@ -82,6 +82,7 @@ class DatasetSource(Source):
         return np.array(self._boxes([box]).reshape(shape)[tuple(as_asked(axis) for axis in axes)])
 
     def window(self, start: int, stop: int) -> np.ndarray:
+        stop = min(stop, self.size)
         if self._band is None:
             return self.run(start, stop)
         parts = [np.empty(0, self.dtype)]
@@ -117,8 +118,8 @@ class DatasetSource(Source):
 
 
 @lru_cache(maxsize=4)
-def _band(source: DatasetSource, number: int, stamp: object) -> np.ndarray:  # noqa: ARG001 - a file that changed is read anew
-    """Kept for a moment: small windows, one after the other, would each unpack the same chunks again."""
+def _band(source: DatasetSource, number: int, _stamp: object) -> np.ndarray:
+    """Kept until the file changes: small windows, one after the other, would each unpack the same chunks again."""
     values = source.band(number)
     values.setflags(write=False)
     return values

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from firstdiff import plugins
-from firstdiff.errors import UsageError
-from firstdiff.schema import Comparison
+if TYPE_CHECKING:
+    from firstdiff.schema import Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,9 @@ class Report:
 
 def report_named(name: str) -> Report:
     """The report of that name; UsageError lists those there are."""
+    from firstdiff import plugins
+    from firstdiff.errors import UsageError
+
     known: dict[str, Report] = {report.name: report for report in plugins.loaded("reports")}
     if name not in known:
         raise UsageError(f"--format is {name!r}; it takes one of {', '.join(sorted(known))}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from firstdiff.json_text import plain, to_json
 from firstdiff.reports import Report
-from firstdiff.schema import Comparison, plain, to_json
+from firstdiff.schema import Comparison
 
 
 def _json(comparison: Comparison) -> Iterator[str]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.errors import WriteError
-from firstdiff.schema import to_json
+from firstdiff.json_text import to_json
 from firstdiff.trace.lock import lock
 from firstdiff.trace.record import Record
 
