@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -14,7 +15,8 @@ from firstdiff.measure.allowed import Allowed
 from firstdiff.measure.cells import Cells
 from firstdiff.measure.engine_numpy import NUMPY
 from firstdiff.measure.hull import CAPACITY, ROUNDING, Hull
-from firstdiff.measure.kernel_hull import HEIGHTS, LINES
+from firstdiff.measure.kernel_hull import LINES
+from firstdiff.measure.kernel_loops import SURVEY
 from firstdiff.measure.moments import Moments
 from firstdiff.measure.passes import EngineCalls
 from firstdiff.measure.plan import PERIOD, PIECE, PairPlan
@@ -22,6 +24,7 @@ from firstdiff.measure.promote import fits_float32
 from firstdiff.measure.sketch import BINS, Histogram, Sketch
 
 _AS_BITS = {"bfloat16": np.uint16, "float16": np.int16}
+_own = threading.local()
 _TYPES = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -33,15 +36,15 @@ def measure_window(reference: np.ndarray, candidate: np.ndarray, start: int, pla
     """Everything about one window; `start` is the flat index of its first element."""
     if not supports(reference.dtype, candidate.dtype):
         return NUMPY.measure(reference, candidate, start, plan)
-    lane = _lane(reference, candidate)
+    room = _room(_lane(reference, candidate))
     sums, counts = _nothing(plan)
-    outline = kernel.Outline(np.empty(CAPACITY + 1), np.empty(CAPACITY + 1), np.zeros(LINES), np.zeros(HEIGHTS, lane))
+    lane = room.lane_r.dtype
+    outline = kernel.Outline(np.empty(CAPACITY + 1), np.empty(CAPACITY + 1), np.zeros(LINES), np.zeros(LINES, lane))
+    pieces = reference.size // PERIOD + 2
     details = kernel.Details(
-        np.zeros(BINS, np.int64),
-        np.empty((reference.size // PERIOD + 2) * PIECE, np.int32),
-        np.empty(reference.size // kernel.BLOCK + 1, np.int64),
+        _bins(), np.empty(pieces * PIECE, np.int32), np.empty(reference.size // kernel.BLOCK + 1, np.int64)
     )
-    kernel.measure(_bits(reference), _bits(candidate), start, plan.full, sums, counts, outline, details, _room(lane))
+    kernel.measure(_bits(reference), _bits(candidate), start, plan.full, sums, counts, outline, details, room)
     gathered = _gathered(plan, sums.tolist(), counts.tolist(), outline, details)
     for first, stop in _runs(details.left[: counts[kernel.LEFT]].tolist()):
         gathered.merge(NUMPY.measure(reference[first:stop], candidate[first:stop], start + first, plan))
@@ -68,7 +71,23 @@ def _bits(values: np.ndarray) -> np.ndarray:
 
 
 def _room(lane: type[np.floating]) -> kernel.Room:
-    return kernel.Room(np.empty(kernel.BLOCK, lane), np.empty(kernel.BLOCK, lane), np.empty(kernel.BLOCK, np.int32))
+    return kernel.Room(
+        np.empty(kernel.BLOCK, lane),
+        np.empty(kernel.BLOCK, lane),
+        np.empty((kernel.ROWS, SURVEY), lane),
+        np.empty(SURVEY),
+        np.empty(kernel.BLOCK, np.int32),
+    )
+
+
+def _bins() -> np.ndarray:
+    """Room for the histogram, all zero; one for every thread, for fresh memory costs more than to clear it."""
+    bins: np.ndarray | None = getattr(_own, "bins", None)
+    if bins is None:
+        bins = _own.bins = np.zeros(BINS, np.int32)
+    else:
+        bins.fill(0)
+    return bins
 
 
 def _runs(blocks: list[int]) -> Iterator[tuple[int, int]]:
@@ -83,8 +102,8 @@ def _nothing(plan: PairPlan) -> tuple[np.ndarray, np.ndarray]:
     sums[kernel.MAX_ABS] = -1.0
     sums[kernel.SLACK] = ROUNDING
     sums[kernel.TINY] = plan.grid.tiny if plan.grid else 0.0
-    for side in (kernel.SIDE_R, kernel.SIDE_C):
-        sums[side + kernel.LOW], sums[side + kernel.HIGH] = math.inf, -math.inf
+    sums[[kernel.LOW_R, kernel.LOW_C]] = math.inf
+    sums[[kernel.HIGH_R, kernel.HIGH_C]] = -math.inf
     counts[kernel.ARGMAX] = -1
     return sums, counts
 
@@ -98,8 +117,8 @@ def _gathered(
 ) -> Accumulator:
     corners = counts[kernel.CORNERS]
     return Accumulator(
-        reference=_moments(counts[kernel.FINITE], sums[kernel.SIDE_R :]),
-        candidate=_moments(counts[kernel.FINITE], sums[kernel.SIDE_C :]),
+        reference=_moments(counts[kernel.FINITE], sums, kernel.MEAN_R, kernel.LOW_R),
+        candidate=_moments(counts[kernel.FINITE], sums, kernel.MEAN_C, kernel.LOW_C),
         elements=counts[kernel.FINITE],
         finite=counts[kernel.FINITE],
         sum_abs=sums[kernel.SUM_ABS],
@@ -127,8 +146,8 @@ def _gathered(
     )
 
 
-def _moments(count: int, side: list[float]) -> Moments:
-    return Moments(count, side[kernel.MEAN], side[kernel.SPREAD], side[kernel.LOW], side[kernel.HIGH])
+def _moments(count: int, sums: list[float], mean_at: int, low_at: int) -> Moments:
+    return Moments(count, sums[mean_at], sums[mean_at + 1], sums[low_at], sums[low_at + 1])
 
 
 NUMBA = EngineCalls(measure_window, count_window)

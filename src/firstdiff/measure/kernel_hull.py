@@ -38,9 +38,9 @@ def height(hull_x: np.ndarray, hull_d: np.ndarray, corners: int, x: float) -> fl
         return 0.0
     at = place_of(hull_x, corners, x)
     if at == corners:
-        return hull_d[corners - 1]
+        return float(hull_d[corners - 1])
     start_x, start_d = (hull_x[at - 1], hull_d[at - 1]) if at > 0 else (0.0, 0.0)
-    return start_d + slope(hull_x, hull_d, at - 1, at) * (x - start_x)
+    return float(start_d + slope(hull_x, hull_d, at - 1, at) * (x - start_x))
 
 
 @compiled()
@@ -109,4 +109,4 @@ def lowest_line(lines: np.ndarray, x: float) -> float:
     lowest = lines[LEVEL]
     for line in range(HEIGHTS):
         lowest = min(lowest, lines[line] * x + lines[HEIGHTS + line])
-    return lowest
+    return float(lowest)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic, overload
 
@@ -15,19 +18,29 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # neither nnan nor ninf: NaN and infinities must come out as such
 _LOOSE = {"contract", "reassoc", "nsz", "arcp"}
+_INNER: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def compiled(*, loose: bool = False) -> Callable[[F], F]:
     """Compile for use within compiled code; `loose` lets sums be taken in any order."""
-    return cast("Callable[[F], F]", numba.njit(nogil=True, error_model="numpy", fastmath=_LOOSE if loose else False))
+    return cast("Callable[[F], F]", numba.njit(**_INNER, fastmath=_LOOSE if loose else False))
 
 
 def entry(function: F) -> F:
     """Compile for use from Python, and keep the code on disk if there is a place for it."""
+    # numba looks for changes only in the file that holds the entry; the digest stands for all that it calls
+    function.__qualname__ += f"_{_digest()}"
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:
-        return cast("F", numba.njit(nogil=True, error_model="numpy", cache=True)(function))
+        return cast("F", numba.njit(**options, cache=True)(function))
     except RuntimeError:
-        return cast("F", numba.njit(nogil=True, error_model="numpy")(function))
+        return cast("F", numba.njit(**options)(function))
+
+
+@cache
+def _digest() -> str:
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
 
 
 def _choice(test: str) -> Any:
@@ -46,8 +59,7 @@ def _choice(test: str) -> Any:
 larger, smaller = _choice(">"), _choice("<")
 
 
-@intrinsic
-def bits_of(_: Any, value: Any) -> Any:
+def _bits_of(_: Any, value: Any) -> Any:
     """A float's bits as a signed integer; of floats that are not negative the order is the same."""
     width = value.bitwidth
 
@@ -57,8 +69,7 @@ def bits_of(_: Any, value: Any) -> Any:
     return getattr(types, f"int{width}")(value), generate
 
 
-@intrinsic
-def float_of(_: Any, value: Any) -> Any:
+def _float_of(_: Any, value: Any) -> Any:
     """The float that has these bits."""
     width = value.bitwidth
 
@@ -68,7 +79,10 @@ def float_of(_: Any, value: Any) -> Any:
     return getattr(types, f"float{width}")(value), generate
 
 
-@intrinsic
+bits_of: Any = intrinsic(_bits_of)
+float_of: Any = intrinsic(_float_of)
+
+
 def _from_bfloat16(_: Any, bits: Any) -> Any:
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         word = builder.zext(values[0], ir.IntType(32))
@@ -77,7 +91,6 @@ def _from_bfloat16(_: Any, bits: Any) -> Any:
     return types.float32(bits), generate
 
 
-@intrinsic
 def _from_float16(_: Any, bits: Any) -> Any:
     """Shift the bits into a float32's places, mend the exponent by a product, and put infinities and NaN back."""
 
@@ -93,6 +106,9 @@ def _from_float16(_: Any, bits: Any) -> Any:
     return types.float32(bits), generate
 
 
+_CONVERSIONS = {types.uint16: intrinsic(_from_bfloat16), types.int16: intrinsic(_from_float16)}
+
+
 def loaded(values: np.ndarray, start: int, stop: int, buffer: np.ndarray) -> np.ndarray:  # noqa: ARG001
     """A stretch in the type of the buffer; bfloat16 comes as uint16, float16 as int16."""
     raise AssertionError("for compiled code only")
@@ -106,7 +122,7 @@ def _loaded(values: Any, start: Any, stop: Any, buffer: Any) -> Any:  # noqa: AR
             return values[start:stop]
 
         return as_it_is
-    convert = {types.uint16: _from_bfloat16, types.int16: _from_float16}.get(values.dtype, types.float64)
+    convert: Any = _CONVERSIONS.get(values.dtype, types.float64)
 
     def converted(values: Any, start: Any, stop: Any, buffer: Any) -> Any:
         for i in range(stop - start):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,58 +18,56 @@ _EXPONENT = 0x7FF << OCTAVE_SHIFT
 _INVERSE = 0x7FE << OCTAVE_SHIFT  # less the bits of a power of two: the bits of its inverse
 _LEAST_INVERSE = 2.0**-1023
 _FAR = 3e38
-_CANCELLED = 1e-4
 _DOWN = 2.0**-64
 
 
-class Survey(NamedTuple):
-    """Bounds of both sides, the least |r|, the largest |c - r| (NaN and infinity top every number), and the most that
-    |c - r| exceeds four slopes times |r| by.
-    """
-
-    low_r: float
-    high_r: float
-    low_c: float
-    high_c: float
-    least: float
-    top: float
-    over_1: float
-    over_2: float
-    over_3: float
-    over_4: float
+# what a row of the survey tells, by its places: bounds of both sides, the least |r|, the largest |c - r|, whether a new
+# maximum or a point over the hull may be in it, sums of r, c and |c - r|, and the products of r, c and d = c - r
+LOW_R, HIGH_R, LOW_C, HIGH_C, LEAST, TOP, MATTERS, SUM_R, SUM_C, SUM_ABS, RR, CC, DD, RD = range(14)
+SURVEY = 14
+_NEAR = 2.0**-20  # more than rounding to float32 can hide
 
 
 @compiled(loose=True)
-def survey(r: np.ndarray, c: np.ndarray, slopes: np.ndarray) -> Survey:
-    """A first look, in the type of the elements. Of NaN only `top` can tell."""
-    first, second, third, fourth = slopes[0], slopes[1], slopes[2], slopes[3]
-    low_r = high_r = r[0]
-    low_c = high_c = c[0]
-    least = abs(r[0])
-    over_1 = over_2 = over_3 = over_4 = r.dtype.type(-_FAR)
-    top = bits_of(r.dtype.type(0))
-    for i in range(r.size):
-        x, d = abs(r[i]), abs(c[i] - r[i])
-        low_r, high_r = smaller(low_r, r[i]), larger(high_r, r[i])
-        low_c, high_c = smaller(low_c, c[i]), larger(high_c, c[i])
-        least = smaller(least, x)
-        top = max(top, bits_of(d))
-        over_1 = larger(over_1, d - first * x)
-        over_2 = larger(over_2, d - second * x)
-        over_3 = larger(over_3, d - third * x)
-        over_4 = larger(over_4, d - fourth * x)
-    return Survey(
-        float(low_r),
-        float(high_r),
-        float(low_c),
-        float(high_c),
-        float(least),
-        float(float_of(top)),
-        float(over_1),
-        float(over_2),
-        float(over_3),
-        float(over_4),
-    )
+def survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, seen: np.ndarray) -> None:
+    """A look at each row in the type of the elements and of the lines; of NaN and infinities only `TOP` can tell."""
+    kind = r.dtype.type
+    slope_1, slope_2, slope_3, slope_4 = lines[0], lines[1], lines[2], lines[3]
+    height_1, height_2, height_3, height_4 = lines[4], lines[5], lines[6], lines[7]
+    for row in range(r.shape[0]):
+        low_r = high_r = r[row, 0]
+        low_c = high_c = c[row, 0]
+        least = abs(r[row, 0])
+        over_1 = over_2 = over_3 = over_4 = kind(-_FAR)
+        top: Any = bits_of(kind(0))
+        sum_r = sum_c = sum_abs = rr = cc = dd = rd = kind(0)
+        for i in range(r.shape[1]):
+            x, y = r[row, i], c[row, i]
+            d = y - x
+            size, difference = abs(x), abs(d)
+            low_r, high_r = smaller(low_r, x), larger(high_r, x)
+            low_c, high_c = smaller(low_c, y), larger(high_c, y)
+            least = smaller(least, size)
+            top = max(top, bits_of(difference))
+            over_1 = larger(over_1, difference - slope_1 * size)
+            over_2 = larger(over_2, difference - slope_2 * size)
+            over_3 = larger(over_3, difference - slope_3 * size)
+            over_4 = larger(over_4, difference - slope_4 * size)
+            sum_r += x
+            sum_c += y
+            sum_abs += difference
+            rr += x * x
+            cc += y * y
+            dd += d * d
+            rd += x * d
+        found = seen[row]
+        found[LOW_R], found[HIGH_R], found[LOW_C], found[HIGH_C] = low_r, high_r, low_c, high_c
+        found[LEAST], found[TOP] = least, float_of(top)
+        near = float_of(top) * kind(_NEAR)
+        over = max(over_1 - height_1, over_2 - height_2, over_3 - height_3, over_4 - height_4, found[TOP] - lines[8])
+        found[MATTERS] = kind(over >= -near and found[TOP] > kind(0))
+        found[SUM_R], found[SUM_C], found[SUM_ABS] = sum_r, sum_c, sum_abs
+        found[RR], found[CC], found[DD], found[RD] = rr, cc, dd, rd
 
 
 @compiled(loose=True)
@@ -84,9 +82,9 @@ def where_zero(r: np.ndarray, c: np.ndarray) -> tuple[float, float]:
 
 
 @compiled(loose=True)
-def inner_products(r: np.ndarray, c: np.ndarray) -> tuple[float, float, float, float, float, float, float]:
-    """Sums of r, c, |c - r|, and the products rr, cc, dd, rd with d = c - r."""
-    sum_r, sum_c, sum_abs, rr, cc, dd, rd = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+def add_exactly(r: np.ndarray, c: np.ndarray, found: np.ndarray) -> None:
+    """The sums of a block in float64, put in the places of the survey's."""
+    sum_r = sum_c = sum_abs = rr = cc = dd = rd = 0.0
     for i in range(r.size):
         x, y = np.float64(r[i]), np.float64(c[i])
         d = y - x
@@ -97,7 +95,8 @@ def inner_products(r: np.ndarray, c: np.ndarray) -> tuple[float, float, float, f
         cc += y * y
         dd += d * d
         rd += x * d
-    return sum_r, sum_c, sum_abs, rr, cc, dd, rd
+    found[SUM_R], found[SUM_C], found[SUM_ABS] = sum_r, sum_c, sum_abs
+    found[RR], found[CC], found[DD], found[RD] = rr, cc, dd, rd
 
 
 @compiled(loose=True)
@@ -112,13 +111,13 @@ def sum_and_squares(values: np.ndarray, shift: float) -> tuple[float, float]:
 
 
 @compiled()
-def mean_and_spread(values: np.ndarray, summed: float, squares: float) -> tuple[float, float]:
+def mean_and_spread(values: np.ndarray, summed: float, squares: float, cancelled: float) -> tuple[float, float]:
     """As in `moments.py`: around the mean where the plain sums cancel."""
     count = values.size
     if math.isfinite(summed):
         mean = summed / count
         spread = squares - summed * mean
-        if spread > squares * _CANCELLED or squares == 0.0:
+        if spread > squares * cancelled or squares == 0.0:
             return mean, spread
     else:
         mean = 0.0
@@ -139,9 +138,9 @@ def over_lines(r: np.ndarray, c: np.ndarray, lines: np.ndarray) -> tuple[float, 
     over_1 = over_2 = over_3 = over_4 = -math.inf
     most = 0.0
     for i in range(r.size):
-        x = np.float64(r[i])
-        d = abs(np.float64(c[i]) - x)
-        x = abs(x) if x != 0.0 else _FAR
+        value = np.float64(r[i])
+        d = abs(np.float64(c[i]) - value)
+        x = abs(value) if value != 0.0 else _FAR
         most = larger(most, d)
         over_1 = larger(over_1, d - first * x)
         over_2 = larger(over_2, d - second * x)
@@ -155,9 +154,9 @@ def relative(r: np.ndarray, c: np.ndarray, tiny: float) -> tuple[float, float]:
     """The sum of |c - r| / |r|, and the most that |c - r| is of the power of two under |r|, where r is not 0."""
     summed, most = 0.0, 0.0
     for i in range(r.size):
-        x, y = np.float64(r[i]), np.float64(c[i])
-        d = abs(y - x) if x != 0.0 else 0.0
-        x = abs(x) if x != 0.0 else 1.0
+        value = np.float64(r[i])
+        d = abs(np.float64(c[i]) - value) if value != 0.0 else 0.0
+        x = abs(value) if value != 0.0 else 1.0
         power = bits_of(larger(x, tiny)) & _EXPONENT
         summed += d / x
         most = larger(most, d * larger(float_of(_INVERSE - power), _LEAST_INVERSE))
@@ -187,8 +186,8 @@ def count_outside(r: np.ndarray, c: np.ndarray, atol: float, rtol: float) -> int
     for i in range(r.size):
         x = np.float64(r[i])
         d = abs(np.float64(c[i]) - x)
-        outside += d > atol + rtol * abs(x)
-        endless += d == math.inf
+        outside += int(d > atol + rtol * abs(x))
+        endless += int(d == math.inf)
     if endless:
         for i in range(r.size):
             x, y = np.float64(r[i]), np.float64(c[i])

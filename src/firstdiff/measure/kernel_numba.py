@@ -19,15 +19,19 @@ from firstdiff.measure.kernel_lanes import compiled, entry, loaded
 from firstdiff.measure.plan import PERIOD, PIECE, SAMPLE_STRIDE
 
 BLOCK = 2048
+ROW = 512  # short enough for sums in float32 to keep seven digits
+ROWS = BLOCK // ROW
 _PART = 64
-_NEAR = 2.0**-20  # more than rounding to float32 can hide
-_NEARER = 2.0**-48  # the same for float64
+_NEAR = 2.0**-48  # more than rounding in float64 can hide
+_UNDERFLOW = 1e-32  # a sum of float32 squares below this may have lost some of them
+_CANCELLED_NARROW, _CANCELLED = 0.25, 1e-4  # see `moments.py`
 
-# the figures of a window, by their places in `sums`
-RR, CC, DD, RD, SUM_ABS, MAX_ABS, AT_ZERO, STEEPEST, SLACK, REL_SUM, MAX_POWERS, TINY = range(12)
-SIDE_R, SIDE_C = 12, 16
-MEAN, SPREAD, LOW, HIGH = range(4)  # of each side
-SUMS = 20
+# the figures of a window, by their places in `sums`: first those of the survey
+LOW_R, HIGH_R, LOW_C, HIGH_C = loops.LOW_R, loops.HIGH_R, loops.LOW_C, loops.HIGH_C
+SUM_ABS, RR, CC, DD, RD = loops.SUM_ABS, loops.RR, loops.CC, loops.DD, loops.RD
+MAX_ABS, AT_ZERO, STEEPEST, SLACK, REL_SUM, MAX_POWERS, TINY = range(loops.SURVEY, loops.SURVEY + 7)
+MEAN_R, SPREAD_R, MEAN_C, SPREAD_C = range(loops.SURVEY + 7, loops.SURVEY + 11)
+SUMS = loops.SURVEY + 11
 
 # and in `counts`
 FINITE, ZEROS, ARGMAX, CORNERS, SKETCHED, RELATIVE, KEYS, LEFT = range(8)
@@ -35,12 +39,12 @@ COUNTS = 8
 
 
 class Outline(NamedTuple):
-    """The corners of the hull, the lines of `draw_lines`, and their slopes in the type of the lane."""
+    """The corners of the hull, the lines of `draw_lines`, and these in the type of the lane."""
 
     hull_x: np.ndarray
     hull_d: np.ndarray
     lines: np.ndarray
-    slopes: np.ndarray
+    lane_lines: np.ndarray
 
 
 class Details(NamedTuple):
@@ -54,10 +58,12 @@ class Details(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Memory for one block of each side in the type of the lane, and for bins."""
+    """Memory for one block: of each side in the type of the lane, its survey, that of the whole block, and bins."""
 
     lane_r: np.ndarray
     lane_c: np.ndarray
+    rows: np.ndarray
+    block: np.ndarray
     places: np.ndarray
 
 
@@ -74,25 +80,66 @@ def measure(
     room: Room,
 ) -> None:
     """Take in a window, all but the blocks that need more care."""
+    found = room.block
     for first in range(0, r.size, BLOCK):
         stop = min(first + BLOCK, r.size)
         block_r, block_c = loaded(r, first, stop, room.lane_r), loaded(c, first, stop, room.lane_c)
-        seen = loops.survey(block_r, block_c, outline.slopes)
-        if not seen.top < math.inf:
+        _survey(block_r, block_c, outline.lane_lines, room.rows, found)
+        if not found[loops.TOP] < math.inf:
             details.left[counts[LEFT]] = first
             counts[LEFT] += 1
             continue
-        _add_block(block_r, block_c, seen, sums, counts)
-        if seen.top > 0.0 and _may_matter(seen, outline.lines, sums, counts):
-            _scan(block_r, block_c, start + first, sums, counts, outline)
+        exact = full or not _is_safe(found)
+        if exact:
+            loops.add_exactly(block_r, block_c, found)
+        _add_block(block_r, block_c, found, _CANCELLED if exact else _CANCELLED_NARROW, sums, counts)
+        for row in range(0, block_r.size, ROW):
+            if room.rows[row // ROW, loops.MATTERS] > 0.0:
+                _scan(block_r, block_c, row, min(row + ROW, block_r.size), start + first, sums, counts, outline)
         low, high = _sampled(start + first, stop - first)
         if full:
-            _add_sketch(block_r, block_c, seen, sums, counts, details.bins, room.places)
+            _add_sketch(block_r, block_c, found, sums, counts, details.bins, room.places)
         elif low < high:
-            _add_sketch(block_r[low:high], block_c[low:high], seen, sums, counts, details.bins, room.places)
+            _add_sketch(block_r[low:high], block_c[low:high], found, sums, counts, details.bins, room.places)
         if low < high:
             loops.octaves(block_r[low:high], block_c[low:high], details.keys[counts[KEYS] :])
             counts[KEYS] += high - low
+
+
+@compiled()
+def _survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, rows: np.ndarray, found: np.ndarray) -> None:
+    """Look at every row, and put together what is found."""
+    whole = r.size // ROW
+    if whole:
+        shape = (whole, ROW)
+        loops.survey(r[: whole * ROW].reshape(shape), c[: whole * ROW].reshape(shape), lines, rows)
+    rest = r.size - whole * ROW
+    if rest:
+        shape = (1, rest)
+        loops.survey(r[whole * ROW :].reshape(shape), c[whole * ROW :].reshape(shape), lines, rows[whole:])
+        whole += 1
+    for figure in range(loops.SURVEY):
+        found[figure] = rows[0, figure]
+    for row in range(1, whole):
+        for low in (loops.LOW_R, loops.LOW_C, loops.LEAST):
+            found[low] = min(found[low], rows[row, low])
+        for high in (loops.HIGH_R, loops.HIGH_C):
+            found[high] = max(found[high], rows[row, high])
+        if found[loops.TOP] < math.inf and not rows[row, loops.TOP] <= found[loops.TOP]:
+            found[loops.TOP] = rows[row, loops.TOP]
+        for summed in range(loops.SUM_R, loops.SURVEY):
+            found[summed] += rows[row, summed]
+
+
+@compiled()
+def _is_safe(found: np.ndarray) -> bool:
+    """Whether float32 has not overflowed and lost no small squares."""
+    for summed in range(loops.SUM_R, loops.SURVEY):
+        if not math.isfinite(found[summed]):
+            return False
+    if found[loops.TOP] > 0.0:
+        return bool(min(found[RR], found[CC], found[DD]) >= _UNDERFLOW)
+    return bool(found[RR] >= _UNDERFLOW or (found[LOW_R] == 0.0 and found[HIGH_R] == 0.0))
 
 
 @compiled()
@@ -104,75 +151,42 @@ def _sampled(begin: int, length: int) -> tuple[int, int]:
 
 
 @compiled()
-def _add_block(r: np.ndarray, c: np.ndarray, seen: loops.Survey, sums: np.ndarray, counts: np.ndarray) -> None:
-    """Take in the sums of a block of finite numbers."""
-    products = loops.inner_products(r, c)
-    _add_side(sums, counts, SIDE_R, r, products[0], products[3], seen.low_r, seen.high_r)
-    _add_side(sums, counts, SIDE_C, c, products[1], products[4], seen.low_c, seen.high_c)
-    _add_products(products, r.size, sums, counts)
-    if seen.least == 0.0:
-        _add_zeros(r, c, sums, counts)
-
-
-@compiled()
-def _add_zeros(r: np.ndarray, c: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> None:
-    zeros, most = loops.where_zero(r, c)
-    counts[ZEROS] += int(zeros)
-    sums[AT_ZERO] = max(sums[AT_ZERO], most)
+def _add_block(
+    r: np.ndarray, c: np.ndarray, found: np.ndarray, cancelled: float, sums: np.ndarray, counts: np.ndarray
+) -> None:
+    """Take in the sums and bounds of a block of finite numbers."""
+    _add_side(sums, counts[FINITE], MEAN_R, r, found[loops.SUM_R], found[RR], cancelled)
+    _add_side(sums, counts[FINITE], MEAN_C, c, found[loops.SUM_C], found[CC], cancelled)
+    counts[FINITE] += r.size
+    for low in (LOW_R, LOW_C):
+        sums[low] = min(sums[low], found[low])
+    for high in (HIGH_R, HIGH_C):
+        sums[high] = max(sums[high], found[high])
+    for summed in range(loops.SUM_ABS, loops.SURVEY):
+        # of NaN there is only inf - inf, where float64 has overflowed and another sum says so
+        sums[summed] += 0.0 if math.isnan(found[summed]) else found[summed]
+    sums[MAX_ABS] = max(sums[MAX_ABS], 0.0)
+    if found[loops.LEAST] == 0.0:
+        zeros, most = loops.where_zero(r, c)
+        counts[ZEROS] += int(zeros)
+        sums[AT_ZERO] = max(sums[AT_ZERO], most)
 
 
 @compiled()
 def _add_side(
-    sums: np.ndarray,
-    counts: np.ndarray,
-    side: int,
-    values: np.ndarray,
-    summed: float,
-    squares: float,
-    low: float,
-    high: float,
+    sums: np.ndarray, known: int, mean_at: int, values: np.ndarray, summed: float, squares: float, cancelled: float
 ) -> None:
-    """As `Moments.add` does."""
-    mean, spread = loops.mean_and_spread(values, summed, squares)
-    both = counts[FINITE] + values.size
-    share = values.size / both
-    step = mean - sums[side + MEAN]
+    """As `Moments.add` does; the spread stands next to the mean."""
+    mean, spread = loops.mean_and_spread(values, summed, squares, cancelled)
+    share = values.size / (known + values.size)
+    step = mean - sums[mean_at]
     if math.isfinite(step):
-        sums[side + MEAN] += step * share
+        sums[mean_at] += step * share
     else:
-        sums[side + MEAN] = sums[side + MEAN] * (1.0 - share) + mean * share
-    sums[side + SPREAD] += spread
-    if counts[FINITE]:
-        sums[side + SPREAD] += step * step * counts[FINITE] * share
-    sums[side + LOW] = min(sums[side + LOW], low)
-    sums[side + HIGH] = max(sums[side + HIGH], high)
-
-
-@compiled()
-def _add_products(
-    products: tuple[float, float, float, float, float, float, float], size: int, sums: np.ndarray, counts: np.ndarray
-) -> None:
-    sums[SUM_ABS] += products[2]
-    sums[RR] += products[3]
-    sums[CC] += products[4]
-    sums[DD] += products[5]
-    sums[RD] += 0.0 if math.isnan(products[6]) else products[6]
-    sums[MAX_ABS] = max(sums[MAX_ABS], 0.0)
-    counts[FINITE] += size
-
-
-@compiled()
-def _may_matter(seen: loops.Survey, lines: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> bool:
-    """Whether a new maximum or a point over the hull may be in the block, as far as its own type can tell."""
-    near = seen.top * _NEAR
-    return (
-        counts[CORNERS] == 0
-        or seen.top + near >= min(sums[MAX_ABS], lines[LEVEL])
-        or seen.over_1 >= lines[HEIGHTS] - near
-        or seen.over_2 >= lines[HEIGHTS + 1] - near
-        or seen.over_3 >= lines[HEIGHTS + 2] - near
-        or seen.over_4 >= lines[HEIGHTS + 3] - near
-    )
+        sums[mean_at] = sums[mean_at] * (1.0 - share) + mean * share
+    sums[mean_at + 1] += spread
+    if known:
+        sums[mean_at + 1] += step * step * known * share
 
 
 @compiled()
@@ -180,16 +194,18 @@ def _scan(
     r: np.ndarray,
     c: np.ndarray,
     begin: int,
+    end: int,
+    start: int,
     sums: np.ndarray,
     counts: np.ndarray,
     outline: Outline,
 ) -> None:
     """Look for the maximum, the steepest point and corners of the hull in float64: part by part, then one by one."""
     lines = outline.lines
-    for first in range(0, r.size, _PART):
-        stop = min(first + _PART, r.size)
+    for first in range(begin, end, _PART):
+        stop = min(first + _PART, end)
         over_1, over_2, over_3, over_4, most = loops.over_lines(r[first:stop], c[first:stop], lines)
-        near = most * _NEARER
+        near = most * _NEAR
         if (
             most > min(sums[MAX_ABS], lines[LEVEL])
             or over_1 > lines[HEIGHTS] - near
@@ -201,16 +217,16 @@ def _scan(
                 x, d = abs(np.float64(r[i])), abs(np.float64(c[i]) - np.float64(r[i]))
                 if d > sums[MAX_ABS]:
                     sums[MAX_ABS] = d
-                    counts[ARGMAX] = begin + i
-                if d == math.inf:
-                    sums[AT_ZERO] = math.inf
-                elif d > lowest_line(lines, x) * (1.0 - _NEARER) and x > 0.0:
+                    counts[ARGMAX] = start + i
+                if d > lowest_line(lines, x) * (1.0 - _NEAR) and x > 0.0:
                     _add_point(x, d, sums, counts, outline)
+    outline.lane_lines[:] = lines
+    outline.lane_lines[LEVEL] = min(sums[MAX_ABS], lines[LEVEL])
 
 
 @compiled()
 def _add_point(x: float, d: float, sums: np.ndarray, counts: np.ndarray, outline: Outline) -> None:
-    hull_x, hull_d, lines, slopes = outline
+    hull_x, hull_d = outline.hull_x, outline.hull_d
     sums[STEEPEST] = max(sums[STEEPEST], d / x)
     corners = counts[CORNERS]
     if d > height(hull_x, hull_d, corners, x) * (1.0 + sums[SLACK]):
@@ -218,25 +234,24 @@ def _add_point(x: float, d: float, sums: np.ndarray, counts: np.ndarray, outline
         if corners > CAPACITY:
             corners, sums[SLACK] = thin(hull_x, hull_d, corners, sums[SLACK])
         counts[CORNERS] = corners
-    draw_lines(hull_x, hull_d, corners, sums[STEEPEST], lines)
-    slopes[:] = lines[:HEIGHTS]
+    draw_lines(hull_x, hull_d, corners, sums[STEEPEST], outline.lines)
 
 
 @compiled()
 def _add_sketch(
     r: np.ndarray,
     c: np.ndarray,
-    seen: loops.Survey,
+    found: np.ndarray,
     sums: np.ndarray,
     counts: np.ndarray,
     bins: np.ndarray,
     places: np.ndarray,
 ) -> None:
     """As `Sketch.of` does."""
-    zeros = loops.where_zero(r, c)[0] if seen.least == 0.0 else 0.0
+    zeros = loops.where_zero(r, c)[0] if found[loops.LEAST] == 0.0 else 0.0
     counts[SKETCHED] += r.size
     counts[RELATIVE] += r.size - int(zeros)
-    if seen.top == 0.0:
+    if found[loops.TOP] == 0.0:
         bins[0] += r.size
         return
     summed, most = loops.relative(r, c, sums[TINY])

@@ -14,7 +14,7 @@ from firstdiff.schema import Metrics
 from firstdiff.trace import Source
 
 SAMPLED = ("abs_percentiles", "max_ulp", "mean_rel")
-_CANCELLED = 0.25
+_CANCELLED = 0.02
 
 
 def metrics_of(gathered: Accumulator, plan: PairPlan, reference: Source, candidate: Source, mismatched: int) -> Metrics:

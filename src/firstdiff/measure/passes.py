@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -16,14 +17,16 @@ from firstdiff.trace import Source
 Engine = Literal["numpy", "numba"]
 
 
-class EngineCalls(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EngineCalls:
     """`measure` takes a window of each side and the flat index it starts at, `count` tells what lies outside."""
 
     measure: Callable[[np.ndarray, np.ndarray, int, PairPlan], Accumulator]
     count: Callable[[np.ndarray, np.ndarray, PairPlan, Allowed], int]
 
 
-class Passes(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Passes:
     """The passes over one pair."""
 
     reference: Source

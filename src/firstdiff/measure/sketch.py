@@ -39,11 +39,12 @@ class Histogram:
     @classmethod
     def of_bins(cls, counts: np.ndarray) -> Histogram:
         """From a count for every bin there is."""
-        filled = np.flatnonzero(counts[1:]) + 1
-        if not filled.size:
+        filled = counts != 0
+        filled[0] = False
+        if not filled.any():
             return cls(int(counts[0]))
-        first, last = int(filled[0]), int(filled[-1])
-        return cls(int(counts[0]), first, counts[first : last + 1].copy())
+        first, end = int(filled.argmax()), counts.size - int(filled[::-1].argmax())
+        return cls(int(counts[0]), first, counts[first:end].astype(np.int64))
 
     def merge(self, other: Histogram) -> None:
         self.zeros += other.zeros

@@ -32,7 +32,7 @@ class Variant:
         """The same product; flipped, the last bits differ, as they do between any two kernels."""
         if not self.flipped:
             return np.asarray(x @ w)
-        return np.ascontiguousarray(x[..., ::-1]) @ np.ascontiguousarray(w[::-1])
+        return np.asarray(np.ascontiguousarray(x[..., ::-1]) @ np.ascontiguousarray(w[::-1]))
 
 
 def write_sample(folder: str | Path) -> tuple[Path, Path]:
@@ -103,7 +103,7 @@ class _Model:
 
     def _norm(self, layer: int, norm: str, name: str, x: Array) -> Array:
         eps = self._variant.eps(layer, norm)
-        y = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + np.float32(eps))
+        y: Array = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + np.float32(eps))
         self._record(name, x, role="input")
         self._record(name, y, op="LayerNorm", attrs={"eps": eps})
         return y
