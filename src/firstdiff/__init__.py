@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from firstdiff.capture import capture as capture
+    from firstdiff.capture import record as record
+    from firstdiff.capture import tap as tap
     from firstdiff.comparing import compare as compare
     from firstdiff.readers import open_trace as open_trace
     from firstdiff.reports.assertion import assert_match as assert_match
@@ -20,10 +23,13 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "Trace": "firstdiff.trace",
     "assert_match": "firstdiff.reports.assertion",
+    "capture": "firstdiff.capture",
     "compare": "firstdiff.comparing",
     "open_trace": "firstdiff.readers",
+    "record": "firstdiff.capture",
+    "tap": "firstdiff.capture",
 }
-__all__ = ["Trace", "__version__", "assert_match", "compare", "open_trace"]
+__all__ = ["Trace", "__version__", "assert_match", "capture", "compare", "open_trace", "record", "tap"]
 
 
 def __getattr__(name: str) -> Any:

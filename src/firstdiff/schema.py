@@ -49,11 +49,16 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
+    """The layout a pair was compared in; `coverage` is that of the side of which less was compared."""
+
     recipe: str
     steps: tuple[str, ...] = ()
     coverage: float = 1.0
     confidence: float = 1.0
     alternatives: tuple[str, ...] = ()
+    reference_coverage: float = 1.0
+    candidate_coverage: float = 1.0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,10 +142,26 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Isolated:
+    """An operation judged alone: the candidate's output against what its own inputs give.
+
+    residual: how far apart, in steps of the candidate's type; `limit` is what still counts as rounding
+    reason: why it does not fit, or cannot be judged; then `record_next` says what to record
+    """
+
+    status: Literal["match", "mismatch", "unknown"]
+    residual: float | None = None
+    limit: float | None = None
+    reason: str | None = None
+    record_next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """One row: two tensors that belong together, or one that has no partner.
 
     `envelope` is what other tolerances can be judged by without the data (`measure.Envelope.from_plain`).
+    `origin_reason` says how `origin` is known; it begins with "estimate:" where it is one.
     """
 
     index: int
@@ -168,11 +189,16 @@ class Pair:
     where: Where | None = None
     diagnosis: tuple[Diagnosis, ...] = ()
     envelope: Mapping[str, Any] | None = None
+    origin_reason: str | None = None
+    isolated: Isolated | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
-    """A place where an error appears: the row, who made it, and the code it must have happened in."""
+    """A place where an error appears: the row, who made it, and the code it must have happened in.
+
+    `reason` says how that is known, `estimated` that it is the likeliest and not certain.
+    """
 
     pair: int
     key: str
@@ -180,6 +206,8 @@ class Divergence:
     origin: Origin
     inside: str | None = None
     between: tuple[str, ...] = ()
+    reason: str | None = None
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,3 +148,47 @@ def test_23_everything_unreadable_on_one_side(tmp_path: Path) -> None:
     comparison = fd.compare(tmp_path / "reference", tmp_path / "candidate")
     assert (comparison.verdict, comparison.summary.failed) == ("not_compared", 2)
     assert comparison.pairs[0].reason == "the candidate does not start as a .npy file does"
+
+
+def test_10_permuted_with_a_singleton() -> None:
+    reference = noise(76, 8, 64)
+    comparison, pair = one(reference, reference.transpose(1, 0, 2)[None])
+    assert comparison.verdict == "match"
+    assert pair.alignment.recipe not in ("", "identity")
+    assert one(reference, reference.transpose(1, 0, 2)[None], layout="strict")[0].verdict == "mismatch"
+
+
+def test_11_a_square_matrix_against_its_transpose() -> None:
+    reference = noise(32, 32)
+    comparison, pair = one(reference, reference.T)
+    assert (comparison.verdict, pair.diagnosis[0].cause) == ("mismatch", "layout.transpose")
+    assert one(reference, reference.T, accept_layout=["transpose"])[0].verdict == "match"
+
+
+def test_12_a_shard_against_the_whole() -> None:
+    reference = noise(8, 32)
+    comparison, pair = one(reference, reference[:, 8:16])
+    assert (comparison.verdict, pair.status, pair.metrics.max_abs) == ("mismatch", "match", 0)
+    assert (pair.alignment.coverage, pair.metrics.elements) == (0.25, 64)
+    assert one(reference, reference[:, 8:16], allow_missing=True)[0].verdict == "match"
+    assert one(reference[:, 8:16], reference, allow_missing=True)[0].verdict == "mismatch"
+    assert one(reference[:, 8:16], reference, allow_extra=True)[0].verdict == "match"
+
+
+def test_13_a_scalar_against_a_tensor_of_one_element() -> None:
+    assert one(4096, np.array([4096]))[0].verdict == "match"
+    assert one(4096, np.array([4097]))[0].verdict == "mismatch"
+
+
+def test_19_the_swap_is_proposed_and_never_done() -> None:
+    a, b = noise(30, 3), noise(31, 3)[:30]
+    comparison = fd.compare({"a": a, "b": b}, {"a": b, "b": a})
+    assert [pair.pairing.alternatives for pair in comparison.pairs] == [("b",), ("a",)]
+
+
+def test_22_a_rank_axis() -> None:
+    ranks = noise(8, 64, 76, 4)
+    comparison, pair = one(ranks[3:4], ranks, allow_extra=True)
+    assert (comparison.verdict, pair.status) == ("match", "match")
+    assert pair.alignment.coverage == 1 / 8
+    assert one(ranks, ranks[3:4], allow_missing=True)[0].verdict == "match"

@@ -24,6 +24,15 @@ def compare(
     equal_nan: Annotated[bool, typer.Option("--equal-nan", help="Let NaN match NaN at the same place.")] = False,
     allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Tensors only REF has do not count.")] = False,
     allow_extra: Annotated[bool, typer.Option("--allow-extra", help="Tensors only CAND has do not count.")] = False,
+    map_file: Annotated[Path | None, typer.Option("--map", metavar="F", help="Pairs that you state, as TOML.")] = None,
+    layer_offset: Annotated[int, typer.Option(metavar="N", help="Added to the layers of CAND: its 0 is your N.")] = 0,
+    layout: Annotated[Literal["auto", "strict"], typer.Option(help="strict: only the same layout matches.")] = "auto",
+    accept_layout: Annotated[
+        list[str] | None, typer.Option(metavar="transpose,…", help="Layouts that may match all the same.")
+    ] = None,
+    align: Annotated[
+        list[str] | None, typer.Option(metavar="'name=b s h d -> s (b h) d'", help="The recipe of one pair.")
+    ] = None,
     sort: Annotated[Literal["order", "worst"], typer.Option(help="By execution, or the worst first.")] = "order",
     every_row: Annotated[bool, typer.Option("--all", help="Show every row of a long comparison.")] = False,
     order: Annotated[
@@ -57,6 +66,11 @@ def compare(
             equal_nan=equal_nan,
             allow_missing=allow_missing,
             allow_extra=allow_extra,
+            map=map_file,
+            layer_offset=layer_offset,
+            layout=layout,
+            accept_layout=accept_layout or (),
+            align=align or (),
             order=rule,
             engine=engine,
             threads=threads,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from firstdiff import __version__
-from firstdiff.cli import compare, demo, inspect, plugins
+from firstdiff.cli import calibrate, capture, compare, demo, explain, inspect, pair, plugins
 from firstdiff.cli.console import warn
 from firstdiff.errors import FirstdiffError
 from firstdiff.reports.terminal import shown
@@ -28,9 +28,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.command("calibrate")(calibrate.calibrate)
+app.add_typer(capture.app, name="capture")
 app.command("compare")(compare.compare)
 app.command("demo")(demo.demo)
+app.command("explain")(explain.explain)
 app.command("inspect")(inspect.inspect)
+app.command("pair")(pair.pair)
 app.command("plugins")(plugins.plugins)
 
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
+from firstdiff.comparing.layout import LayoutMode, LayoutOptions
 from firstdiff.comparing.measuring import Measuring, Progress
 from firstdiff.comparing.options import EngineChoice, Options
 from firstdiff.comparing.outcome import comparison_of
 from firstdiff.comparing.rows import lone_row
-from firstdiff.errors import UsageError
+from firstdiff.errors import UsageError, did_you_mean
 from firstdiff.judge import Rules, load_rules
 from firstdiff.locate import mark_recovered
-from firstdiff.pairing import PairingResult, pair_up
+from firstdiff.pairing import Match, PairingOptions, PairingResult, doubt, load_map, pair_up
 from firstdiff.readers import open_trace
 from firstdiff.schema import Comparison, Pair
 from firstdiff.trace import Trace
 from firstdiff.trace.order import OrderRule
 
-__all__ = ["Comparable", "Options", "compare", "compare_traces"]
+__all__ = ["Comparable", "Options", "compare", "compare_traces", "explain_pair", "rules_of"]
 
 Comparable = str | os.PathLike[str] | Trace | Mapping[str, Any]
 
@@ -37,6 +37,11 @@ def compare(
     equal_nan: bool = False,
     allow_missing: bool = False,
     allow_extra: bool = False,
+    map: str | os.PathLike[str] | None = None,
+    layer_offset: int = 0,
+    layout: LayoutMode = "auto",
+    accept_layout: Sequence[str] = (),
+    align: Sequence[str] = (),
     order: OrderRule | None = None,
     engine: EngineChoice = "auto",
     threads: int | None = None,
@@ -53,21 +58,20 @@ def compare(
     tolerances: a TOML file with `[[tolerances]]`, or "torch" for torch's table
     equal_nan: let NaN match NaN
     allow_missing, allow_extra: let tensors that only the reference, or only the candidate, has pass
+    map: a TOML file that states pairs
+    layer_offset: added to the candidate's layers: with 3, its layer 0 is the reference's layer 3
+    layout: "strict" lets nothing but the same layout match
+    accept_layout: layouts that may match although the shapes do not call for them: "transpose", "rope_interleave", …
+    align: recipes for single pairs: "name=b s h d -> s (b h) d"
     order: the rule that orders plain files, instead of the one their names suggest
     engine: "numpy" starts at once, "numba" is faster on many gigabytes
     threads: how many to use; all cores if left out
     progress: called with (bytes done, bytes in all)
     """
-    named = tolerances is not None and tolerances != "torch"
-    rules = Rules(
-        named=load_rules(Path(os.fspath(tolerances))) if named and tolerances is not None else (),
-        atol=atol,
-        rtol=rtol,
-        table="torch" if tolerances == "torch" else "default",
-        equal_nan=equal_nan,
-    )
     options = Options(
-        rules=rules,
+        rules=rules_of(atol, rtol, tolerances, equal_nan=equal_nan),
+        pairing=PairingOptions(layer_offset=layer_offset, map=None if map is None else load_map(os.fspath(map))),
+        layout=LayoutOptions.of(layout, accept_layout, align),
         allow_missing=allow_missing,
         allow_extra=allow_extra,
         order=order,
@@ -75,6 +79,15 @@ def compare(
         threads=threads,
     )
     return compare_traces(reference, candidate, options, progress)
+
+
+def rules_of(
+    atol: float | None, rtol: float | None, tolerances: str | os.PathLike[str] | None, *, equal_nan: bool
+) -> Rules:
+    """What the options of `compare` say is allowed."""
+    torch = tolerances == "torch"
+    named = () if tolerances is None or torch else load_rules(os.fspath(tolerances))
+    return Rules(named=named, atol=atol, rtol=rtol, table="torch" if torch else "default", equal_nan=equal_nan)
 
 
 def compare_traces(
@@ -86,10 +99,56 @@ def compare_traces(
     opened = time.perf_counter()
     paired = pair_up(*sides, options.pairing)
     matched = time.perf_counter()
-    pairs = mark_recovered(_rows(paired, options, progress))
+    measuring = Measuring(paired, options, progress)
+    rows = [measuring.row(match) for match in paired.pairs]
+    paired, rows = _doubted(paired, rows)
+    pairs = mark_recovered(_in_order(paired, rows))
     done = time.perf_counter()
     timings = {"open": opened - begun, "pair": matched - opened, "measure": done - matched, "total": done - begun}
     return comparison_of(paired, pairs, options, timings)
+
+
+def explain_pair(
+    reference: Comparable, candidate: Comparable, key: str, options: Options
+) -> tuple[PairingResult, Match | None, Pair]:
+    """One row alone, found by the key of either side, and what pairing had to say about it."""
+    paired = pair_up(_open(reference, "reference", options), _open(candidate, "candidate", options), options.pairing)
+    for match in paired.pairs:
+        sides = (paired.reference, match.reference), (paired.candidate, match.candidate)
+        if any(str(trace.tensors[place].key) == key for trace, places in sides for place in places):
+            row = Measuring(paired, options, None).row(match)
+            suspects = [paired.pairs.index(match)] if row.status == "mismatch" else []
+            doubted = doubt(paired, suspects).pairs[paired.pairs.index(match)]
+            return paired, doubted, row
+    lone = [lone_row(paired.reference.tensors[left.index], left, "missing") for left in paired.missing]
+    lone += [lone_row(paired.candidate.tensors[left.index], left, "extra") for left in paired.extra]
+    for row in lone:
+        if row.key == key:
+            return paired, None, row
+    near = did_you_mean(key, [str(tensor.key) for trace in (paired.reference, paired.candidate) for tensor in trace])
+    raise UsageError(f"neither side has a tensor {key!r}{near}")
+
+
+def _doubted(paired: PairingResult, rows: list[Pair]) -> tuple[PairingResult, list[Pair]]:
+    """Rows that do not match although other tensors would: the pairs stay, what would fit is said."""
+    suspects = [place for place, row in enumerate(rows) if row.status == "mismatch" and not row.diagnosis]
+    if not suspects:
+        return paired, rows
+    doubted = doubt(paired, suspects)
+    for place in suspects:
+        match = doubted.pairs[place]
+        if match.doubt:
+            rows[place] = replace(rows[place], pairing=match.pairing, reason=f"{rows[place].reason}; {match.doubt}")
+    return doubted, rows
+
+
+def _in_order(paired: PairingResult, measured: list[Pair]) -> list[Pair]:
+    """Rows in the order of the reference, then what only the candidate has."""
+    rows = [(match.reference[0], row) for match, row in zip(paired.pairs, measured, strict=True)]
+    rows += [(left.index, lone_row(paired.reference.tensors[left.index], left, "missing")) for left in paired.missing]
+    rows.sort(key=lambda row: row[0])
+    extra = (lone_row(paired.candidate.tensors[left.index], left, "extra") for left in paired.extra)
+    return [replace(pair, index=index) for index, pair in enumerate([*(pair for _, pair in rows), *extra])]
 
 
 def _open(side: Comparable, name: str, options: Options) -> Trace:
@@ -100,14 +159,3 @@ def _open(side: Comparable, name: str, options: Options) -> Trace:
     if not isinstance(side, str | os.PathLike):
         raise UsageError(f"the {name} is a {type(side).__name__}; give a path, a Trace or a dict of arrays")
     return open_trace(side, order=options.order)
-
-
-def _rows(paired: PairingResult, options: Options, progress: Progress | None) -> tuple[Pair, ...]:
-    """Rows in the order of the reference, then what only the candidate has."""
-    measuring = Measuring(paired, options, progress)
-    rows: list[tuple[int, Pair]] = [(match.reference[0], measuring.row(match)) for match in paired.pairs]
-    rows += [(left.index, lone_row(paired.reference.tensors[left.index], left, "missing")) for left in paired.missing]
-    rows.sort(key=lambda row: row[0])
-    extra = (lone_row(paired.candidate.tensors[left.index], left, "extra") for left in paired.extra)
-    ordered = [pair for _, pair in rows] + list(extra)
-    return tuple(replace(pair, index=index) for index, pair in enumerate(ordered))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import final
+from typing import NamedTuple, final
 
+from firstdiff.align import could_be_rearranged
+from firstdiff.comparing.layout import Laid, lay_out
 from firstdiff.comparing.options import Options
 from firstdiff.comparing.rows import bare_row
 from firstdiff.errors import ReadError
-from firstdiff.judge import judge, tolerance_for
+from firstdiff.judge import Judgement, judge, judge_channels, tolerance_for
 from firstdiff.measure import Allowed, Engine, PairMeasurement, measure_pair
 from firstdiff.pairing import Match, PairingResult
 from firstdiff.schema import Alignment, Pair, Statistics, Tolerance
@@ -21,6 +23,12 @@ Progress = Callable[[int, int], None]
 # beyond this the compiled kernel has earned back the half second it takes to start
 _NUMBA_FROM_BYTES = 6 << 30
 _THREADS_FROM_BYTES = 8 << 20
+
+
+class _Measured(NamedTuple):
+    figures: PairMeasurement
+    tolerance: Tolerance
+    judgement: Judgement
 
 
 @final
@@ -37,59 +45,99 @@ class Measuring:
         self._threads = options.threads or os.cpu_count() or 1
 
     def row(self, match: Match) -> Pair:
-        reference, candidate = self._tensors(match)
-        size = self._bytes(match)
+        """The row of a match; what cannot be read is a failed one."""
+        references, candidates = self._tensors(match)
+        bare = bare_row(match, references, candidates)
         try:
-            pair = self._measured(match, reference, candidate)
+            pair = self._compared(match, bare, references, candidates)
         except ReadError as error:
-            pair = replace(bare_row(match, reference, candidate), status="failed", reason=str(error))
-        self._done += size
+            pair = replace(bare, status="failed", reason=str(error))
+        self._done += self._bytes(match)
         if self._progress:
             self._progress(self._done, self._total)
         return pair
 
-    def _measured(self, match: Match, reference: Tensor, candidate: Tensor) -> Pair:
-        sources = _readable(reference, "reference"), _readable(candidate, "candidate")
-        bare = bare_row(match, reference, candidate)
-        if sources[0].shape != sources[1].shape:
-            shapes = " against ".join(str(list(source.shape)) for source in sources)
-            return replace(bare, status="mismatch", reason=f"shape: {shapes}")
+    def _compared(self, match: Match, bare: Pair, references: list[Tensor], candidates: list[Tensor]) -> Pair:
+        sources = [_readable(tensor, "reference") for tensor in references]
+        sources += [_readable(tensor, "candidate") for tensor in candidates]
         stamps = [source.stamp() for source in sources]
-        tolerance: Tolerance | None = None
+        options = self._options.layout
+        alone = len(sources) == 2 and match.recipe is None and bare.key not in options.stated
+        if alone and sources[0].shape == sources[1].shape:
+            pair = self._as_it_is(match, bare, references, candidates)
+        else:
+            pair = self._laid_out(bare, references[0], lay_out(match, references, candidates, options))
+        if any(source.stamp() != stamp for source, stamp in zip(sources, stamps, strict=True)):
+            raise ReadError("changed while it was being read; compare again when it is complete")
+        return pair
+
+    def _as_it_is(self, match: Match, bare: Pair, references: list[Tensor], candidates: list[Tensor]) -> Pair:
+        """Equal shapes: identity is the contract, and only where it does not hold another layout is looked for."""
+        reference, candidate = references[0].values(), candidates[0].values()
+        plain = self._measure(references[0], reference, candidate)
+        pair = _judged(bare, plain, Alignment("identity"))
+        if pair.status == "match" or not could_be_rearranged(plain.figures.reference, plain.figures.candidate):
+            return pair
+        laid = lay_out(match, references, candidates, self._options.layout)
+        if laid.sources is None or laid.solution.is_identity or not laid.solution.fits:
+            return pair
+        moved = self._measure(references[0], *laid.sources)
+        if moved.judgement.status == "mismatch":
+            return pair
+        if laid.ruling.may_match:
+            return _judged(bare, moved, _described(laid))
+        residual = moved.figures.metrics.max_abs
+        return replace(
+            pair, reason=laid.ruling.reason, alignment=_described(laid), diagnosis=(laid.diagnosis(residual),)
+        )
+
+    def _laid_out(self, bare: Pair, reference: Tensor, laid: Laid) -> Pair:
+        if laid.sources is None:
+            return replace(bare, status="mismatch", reason=f"shape: {_shapes(bare)}; {laid.ruling.reason}")
+        moved = self._measure(reference, *laid.sources)
+        pair = _judged(bare, moved, _described(laid))
+        if pair.status == "mismatch" or laid.ruling.may_match:
+            return pair
+        diagnosis = (laid.diagnosis(moved.figures.metrics.max_abs),)
+        return replace(pair, status="mismatch", reason=laid.ruling.reason, diagnosis=diagnosis)
+
+    def _measure(self, tensor: Tensor, reference: Source, candidate: Source) -> _Measured:
+        rules = self._options.rules
+        found: list[Tolerance] = []
 
         def allowed(statistics: Statistics) -> Allowed:
-            nonlocal tolerance
-            types = sources[0].dtype, sources[1].dtype
-            tolerance = tolerance_for(
-                self._options.rules, str(reference.key), *types, statistics, floor=reference.record.floor
-            )
-            return Allowed(tolerance.atol, tolerance.rtol)
+            types = reference.dtype, candidate.dtype
+            found.append(tolerance_for(rules, str(tensor.key), *types, statistics, floor=tensor.record.floor))
+            return Allowed(found[0].atol, found[0].rtol)
 
-        measured = measure_pair(
-            *sources,
+        figures = measure_pair(
+            reference,
+            candidate,
             allowed,
-            equal_nan=self._options.rules.equal_nan,
+            equal_nan=rules.equal_nan,
             engine=self._engine,
-            threads=self._threads if sources[0].nbytes >= _THREADS_FROM_BYTES else 1,
-            progress=self._within(sources),
+            threads=self._threads if reference.nbytes >= _THREADS_FROM_BYTES else 1,
+            progress=self._within(reference, candidate),
         )
-        for source, stamp, side in zip(sources, stamps, ("reference", "candidate"), strict=True):
-            if source.stamp() != stamp:
-                raise ReadError(f"changed while it was being read; compare again when it is complete ({side})")
-        return _judged(bare, measured, tolerance, self._options.rules.equal_nan)
+        judgement = judge(figures, equal_nan=rules.equal_nan)
+        if found[0].rule == "floor" and judgement.status == "match" and tensor.record.floor:
+            wrong = judge_channels(reference, candidate, tensor.record.floor)
+            judgement = Judgement("mismatch", wrong, None) if wrong else judgement
+        return _Measured(figures, found[0], judgement)
 
-    def _within(self, sources: tuple[Source, Source]) -> Callable[[int], None] | None:
+    def _within(self, reference: Source, candidate: Source) -> Callable[[int], None] | None:
         progress = self._progress
         if progress is None:
             return None
-        width = sum(source.dtype.itemsize for source in sources)
-        return lambda elements: progress(self._done + elements * width, self._total)
+        width = reference.dtype.itemsize + candidate.dtype.itemsize
+        return lambda elements: progress(min(self._done + elements * width, self._total), self._total)
 
-    def _tensors(self, match: Match) -> tuple[Tensor, Tensor]:
-        return self._paired.reference.tensors[match.reference[0]], self._paired.candidate.tensors[match.candidate[0]]
+    def _tensors(self, match: Match) -> tuple[list[Tensor], list[Tensor]]:
+        ours, theirs = self._paired.reference.tensors, self._paired.candidate.tensors
+        return [ours[place] for place in match.reference], [theirs[place] for place in match.candidate]
 
     def _bytes(self, match: Match) -> int:
-        return sum(tensor.source.nbytes for tensor in self._tensors(match) if tensor.source)
+        return sum(tensor.source.nbytes for side in self._tensors(match) for tensor in side if tensor.source)
 
     def _choose(self) -> Engine:
         return "numba" if self._total >= _NUMBA_FROM_BYTES else "numpy"
@@ -101,17 +149,33 @@ def _readable(tensor: Tensor, side: str) -> Source:
     return tensor.source
 
 
-def _judged(bare: Pair, measured: PairMeasurement, tolerance: Tolerance | None, equal_nan: bool) -> Pair:
-    judgement = judge(measured, equal_nan=equal_nan)
+def _described(laid: Laid) -> Alignment:
+    alignment = laid.solution.as_schema()
+    assert alignment is not None, "what was measured has a recipe"
+    return replace(
+        alignment,
+        reference_coverage=laid.solution.reference_coverage,
+        candidate_coverage=laid.solution.candidate_coverage,
+        notes=laid.solution.notes,
+    )
+
+
+def _shapes(bare: Pair) -> str:
+    sides: Sequence[tuple[int, ...] | None] = [side.shape for side in (bare.reference, bare.candidate) if side]
+    return " against ".join(str(list(shape or ())) for shape in sides)
+
+
+def _judged(bare: Pair, measured: _Measured, alignment: Alignment) -> Pair:
+    figures, tolerance, judgement = measured
     return replace(
         bare,
         status=judgement.status,
         reason=judgement.reason,
-        reference=replace(bare.reference, statistics=measured.reference) if bare.reference else None,
-        candidate=replace(bare.candidate, statistics=measured.candidate) if bare.candidate else None,
-        alignment=Alignment("identity"),
-        metrics=measured.metrics,
+        reference=replace(bare.reference, statistics=figures.reference) if bare.reference else None,
+        candidate=replace(bare.candidate, statistics=figures.candidate) if bare.candidate else None,
+        alignment=alignment,
+        metrics=figures.metrics,
         tolerance=tolerance,
         required=judgement.required,
-        envelope=measured.envelope.to_plain(),
+        envelope=figures.envelope.to_plain(),
     )

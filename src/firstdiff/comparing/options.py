@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from firstdiff.comparing.layout import LayoutOptions
 from firstdiff.judge import Rules
 from firstdiff.pairing import PairingOptions
 from firstdiff.trace.order import OrderRule
@@ -18,6 +19,7 @@ class Options:
 
     rules: Rules = field(default_factory=Rules)
     pairing: PairingOptions = field(default_factory=PairingOptions)
+    layout: LayoutOptions = field(default_factory=LayoutOptions)
     allow_missing: bool = False
     allow_extra: bool = False
     order: OrderRule | None = None
@@ -37,6 +39,10 @@ class Options:
             "equal_nan": self.rules.equal_nan,
             "allow_missing": self.allow_missing,
             "allow_extra": self.allow_extra,
+            "layout": self.layout.mode,
+            "accept_layout": sorted(self.layout.accepted),
+            "align": {name: str(recipe) for name, recipe in self.layout.stated.items()},
+            "layer_offset": self.pairing.layer_offset,
             "order": self.order,
             "engine": self.engine,
         }

@@ -37,9 +37,16 @@ def _verdict(pairs: tuple[Pair, ...], summary: Summary, options: Options) -> Ver
     if not any(pair.metrics is not None for pair in pairs):
         return "mismatch" if summary.mismatch else "not_compared"
     against = summary.mismatch + summary.failed
-    against += 0 if options.allow_missing else summary.missing
-    against += 0 if options.allow_extra else summary.extra
+    if not options.allow_missing:
+        against += summary.missing + sum(_part(pair, "reference_coverage") for pair in pairs)
+    if not options.allow_extra:
+        against += summary.extra + sum(_part(pair, "candidate_coverage") for pair in pairs)
     return "mismatch" if against else "match"
+
+
+def _part(pair: Pair, side: str) -> bool:
+    """Whether only a part of one side was there to compare: the rest is missing, or extra."""
+    return pair.alignment is not None and getattr(pair.alignment, side) < 1
 
 
 def _summary(pairs: tuple[Pair, ...]) -> Summary:
@@ -69,7 +76,9 @@ def _warnings(paired: PairingResult, pairs: tuple[Pair, ...], options: Options) 
     inputs = reference.header.get("inputs"), candidate.header.get("inputs")
     if None not in inputs and inputs[0] != inputs[1]:
         found.append("the two runs were recorded on different inputs")
-    found += options.rules.unused(pair.key for pair in pairs)
+    keys = [pair.key for pair in pairs]
+    found += options.rules.unused(keys)
+    found += options.layout.unused(keys)
     return tuple(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -14,15 +15,19 @@ from firstdiff.trace.order import layer_and_stage
 _NESTED = re.compile(r"(?:.*[._/])?(?:layers?|h|blocks?|blk)[._](\d+)(?:[._](.+))?")
 
 
-def bare_row(match: Match, reference: Tensor, candidate: Tensor) -> Pair:
-    return replace(_described(reference), reference=_info(reference), candidate=_info(candidate), pairing=match.pairing)
+def bare_row(match: Match, references: Sequence[Tensor], candidates: Sequence[Tensor]) -> Pair:
+    """A row before anything is measured; of several tensors the first stands for all."""
+    row = replace(
+        _described(references[0]), reference=_info(references), candidate=_info(candidates), pairing=match.pairing
+    )
+    return replace(row, reason=match.doubt) if match.doubt else row
 
 
 def lone_row(tensor: Tensor, left: Unpaired, status: Literal["missing", "extra"]) -> Pair:
     guess = f"; the nearest is {left.guess.key} ({left.guess.why})" if left.guess else ""
     side = "reference" if status == "missing" else "candidate"
     pair = replace(_described(tensor), status=status, reason=f"only the {side} has it{guess}")
-    return replace(pair, reference=_info(tensor)) if status == "missing" else replace(pair, candidate=_info(tensor))
+    return replace(pair, reference=_info([tensor])) if status == "missing" else replace(pair, candidate=_info([tensor]))
 
 
 def _described(tensor: Tensor) -> Pair:
@@ -49,7 +54,7 @@ def _layer_and_stage(name: str) -> tuple[int | None, str | None]:
     return (int(nested[1]), nested[2]) if nested else (None, None)
 
 
-def _info(tensor: Tensor) -> TensorInfo:
-    source = tensor.source
-    name = str(tensor.key)
+def _info(tensors: Sequence[Tensor]) -> TensorInfo:
+    name = " + ".join(str(tensor.key) for tensor in tensors)
+    source = tensors[0].source
     return TensorInfo(name, source.shape, source.dtype.name) if source else TensorInfo(name, None, None)

@@ -2,6 +2,6 @@
 
 from firstdiff.judge.rules import NamedRule, Rules, load_rules
 from firstdiff.judge.tolerance import tolerance_for
-from firstdiff.judge.verdict import Judgement, judge
+from firstdiff.judge.verdict import Judgement, judge, judge_channels
 
-__all__ = ["Judgement", "NamedRule", "Rules", "judge", "load_rules", "tolerance_for"]
+__all__ = ["Judgement", "NamedRule", "Rules", "judge", "judge_channels", "load_rules", "tolerance_for"]

@@ -35,7 +35,6 @@ class Rules:
     atol, rtol: for every tensor no named rule matches; one alone leaves the other at 0
     table: what holds where nothing else is stated
     equal_nan: NaN at the same places on both sides is no mismatch
-    floor_factor: how many times the recorded floor is allowed
     """
 
     named: tuple[NamedRule, ...] = ()
@@ -43,7 +42,6 @@ class Rules:
     rtol: float | None = None
     table: Table = "default"
     equal_nan: bool = False
-    floor_factor: float = 4.0
 
     def __post_init__(self) -> None:
         for name in ("atol", "rtol"):

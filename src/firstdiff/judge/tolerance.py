@@ -9,6 +9,7 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.judge.rules import NamedRule, Rules
+from firstdiff.measure.spread import MULTIPLES
 from firstdiff.schema import Statistics, Tolerance
 
 # Healthy kernel-order noise reaches 62 eps in float32 and 15 in bf16, over models of 12 and 32 layers
@@ -49,6 +50,8 @@ def tolerance_for(
         return Tolerance(rule="stated", atol=rules.atol or 0.0, rtol=rules.rtol or 0.0, source="--atol/--rtol")
     if rules.table == "torch":
         return _torch(reference, candidate)
+    if floor is not None and dtypes.eps_of(candidate) <= dtypes.eps_of(reference):
+        return _floor(floor)
     return _default(default_factor(reference, candidate), reference, candidate, statistics, "default")
 
 
@@ -69,6 +72,12 @@ def _default(factor: float, reference: np.dtype, candidate: np.dtype, statistics
     scale = statistics.std or 0.0
     share = factor * eps
     return Tolerance(rule="default", k=factor, scale=scale, atol=share * scale, rtol=share, source=source)
+
+
+def _floor(floor: Mapping[str, Any]) -> Tolerance:
+    """A multiple of what healthy runs differ by; a candidate of a coarser type has another floor, so not for that."""
+    spread, factor = float(floor.get("max_abs", 0.0)), MULTIPLES["max_abs"]
+    return Tolerance(rule="floor", k=factor, atol=factor * spread, rtol=0.0, floor=spread, source="recorded floor")
 
 
 def _named(rule: NamedRule, reference: np.dtype, candidate: np.dtype, statistics: Statistics) -> Tolerance:

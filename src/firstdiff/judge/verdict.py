@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from firstdiff.measure import PairMeasurement
+from firstdiff.measure.spread import beyond_floor, spread_between
 from firstdiff.schema import Required
+from firstdiff.trace import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,21 @@ def judge(measured: PairMeasurement, *, equal_nan: bool) -> Judgement:
     if not reasons:
         return Judgement("match", "no elements to compare" if metrics.elements == 0 else None, None)
     return Judgement("mismatch", "; ".join(reasons), _required(measured, equal_nan))
+
+
+def judge_channels(reference: Source, candidate: Source, floor: Mapping[str, Any]) -> str | None:
+    """Why a pair whose elements are all within the floor is a mismatch all the same; None if it is none.
+
+    In half precision one wrongly scaled channel hides below the largest healthy difference of single elements, but
+    healthy differences have no direction and a wrong scale has one.
+    """
+    spread = spread_between(reference.view(), candidate.view())
+    beyond = beyond_floor(spread.difference, floor) if spread else {}
+    if not beyond:
+        return None
+    figure, times = max(beyond.items(), key=lambda item: item[1])
+    words = {"channel_gain": "is scaled", "channel_rms": "differs", "max_abs": "differs"}[figure]
+    return f"a channel of the last axis {words} by {times:.3g} times what healthy runs differ by (floor: {figure})"
 
 
 def _required(measured: PairMeasurement, equal_nan: bool) -> Required:

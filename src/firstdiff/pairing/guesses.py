@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, final
 
 from firstdiff.pairing.identity import circumstances
@@ -14,10 +14,10 @@ from firstdiff.pairing.words import Words, unwrapped, words_of
 
 _LEAST_CERTAIN = 0.3
 _LEAST_ALIKE = 0.3
-_BY_NAME = 0.5  # a similar name alone never reaches what a pair needs
+_BY_NAME = 0.4  # a similar name alone never reaches what a pair needs
 _OTHER_SIZE = 0.7
 _RAREST_WORDS = 3
-_MOST_WITH_A_WORD = 16
+_MOST_WITH_A_WORD = 8
 
 
 class _Note(NamedTuple):
@@ -85,9 +85,11 @@ class _Names:
 
     def nearest(self, side: Side, place: int) -> _Note | None:
         """The free tensor whose name has most words in common with this one's; names that differ all over have none."""
-        words = _words(side, place)
-        best = max((self._alike(side, place, words, other) for other in self._candidates(words)), default=(0.0, 0))
-        alike, partner = best
+        words = frozenset(_words(side, place))
+        candidates = self._candidates(words)
+        if not candidates:
+            return None
+        alike, partner = max((self._alike(side, place, words, other), other) for other in candidates)
         if alike < _LEAST_ALIKE:
             return None
         key, other_key = side.keys[place], self._side.keys[partner]
@@ -95,20 +97,18 @@ class _Names:
         why = "a similar name" if agree else "a similar name, but another role, slot, call or step"
         return _Note(alike * _BY_NAME, (partner,), why)
 
-    def _candidates(self, words: Words) -> Iterator[int]:
+    def _candidates(self, words: frozenset[str]) -> set[int]:
         """Those that share one of the rarest words; words that nearly every name has tell nothing."""
-        known = sorted((word for word in set(words) if word in self._with_word), key=self._rarity)
-        for word in known[:_RAREST_WORDS]:
-            yield from self._with_word[word][:_MOST_WITH_A_WORD]
+        known = sorted((word for word in words if word in self._with_word), key=self._rarity)
+        return {place for word in known[:_RAREST_WORDS] for place in self._with_word[word][:_MOST_WITH_A_WORD]}
 
     def _rarity(self, word: str) -> tuple[int, str]:
         return len(self._with_word[word]), word
 
-    def _alike(self, side: Side, place: int, words: Words, other: int) -> tuple[float, int]:
-        mine, theirs = frozenset(words), self._words[other]
-        share = len(mine & theirs) / len(mine | theirs)
-        same_size = side.size((place,)) == self._side.size((other,))
-        return share * (1.0 if same_size else _OTHER_SIZE), other
+    def _alike(self, side: Side, place: int, words: frozenset[str], other: int) -> float:
+        theirs = self._words[other]
+        share = len(words & theirs) / len(words | theirs)
+        return share if side.sizes[place] == self._side.sizes[other] else share * _OTHER_SIZE
 
 
 def _words(side: Side, place: int) -> Words:

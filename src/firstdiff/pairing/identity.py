@@ -10,6 +10,7 @@ from firstdiff.pairing.strategy import Findings, Proposal, Situation
 from firstdiff.trace import Key
 
 _UNCLEAR = 0.4
+_MOST_ALTERNATIVES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ def _pair_rank(situation: Situation, ours: list[int], theirs: list[int], rule: R
         return
     in_order = rule.in_order is not None and len(ours) == len(theirs)
     confidence = rule.in_order if in_order and rule.in_order is not None else _UNCLEAR
+    why = f"{rule.why}, shared by {max(len(ours), len(theirs))} tensors of one side"
     for turn, place in enumerate(ours):
         partner = theirs[min(turn, len(theirs) - 1)]
-        others = tuple(other for other in theirs if other != partner)
-        yield Proposal((place,), (partner,), confidence, others, f"{rule.why}, shared by {len(others) + 1} tensors")
+        others = tuple(other for other in theirs[: _MOST_ALTERNATIVES + 1] if other != partner)
+        yield Proposal((place,), (partner,), confidence, others[:_MOST_ALTERNATIVES], why)

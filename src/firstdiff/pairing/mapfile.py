@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +50,8 @@ def load_map(path: str | Path) -> PairMap:
 
 def parse_map(text: str, label: str = "map") -> PairMap:
     """The same from text."""
+    import tomllib
+
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -122,7 +123,7 @@ def _check_patterns(entry: MapEntry, label: str) -> None:
                 raise _error(label, entry.line, f"{template!r} uses a group that {pattern!r} does not have")
 
 
-def _not_toml(error: tomllib.TOMLDecodeError, text: str, label: str) -> SettingsError:
+def _not_toml(error: ValueError, text: str, label: str) -> SettingsError:
     finding = str(error)
     at = _POSITION.search(finding)
     line = int(at[1]) if at and at[1] else text.count("\n") + (not text.endswith("\n"))

@@ -21,18 +21,21 @@ _RANK_AT_THE_END = re.compile(rf"[._\-/@]{_RANK}$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Side:
-    """A trace, the places of its tensors that have no partner yet, and the key of each tensor.
+    """A trace, and of each of its tensors the key and the number of elements; `free` ones have no partner yet.
 
-    A rank that only the name tells (`rank0/mel`, `mel_rank0`) is in `keys` as the manifest would have it.
+    A rank that only the name tells (`rank0/mel`, `mel_rank0`) is in `keys` as the manifest would have it. A tensor that
+    cannot be read has no number of elements.
     """
 
     trace: Trace
     keys: tuple[Key, ...]
+    sizes: tuple[int | None, ...]
     free: tuple[int, ...]
 
     @classmethod
     def of(cls, trace: Trace) -> Side:
-        return cls(trace, tuple(ranked_key(tensor) for tensor in trace), tuple(range(len(trace))))
+        sizes = tuple(None if tensor.source is None else tensor.source.size for tensor in trace)
+        return cls(trace, tuple(ranked_key(tensor) for tensor in trace), sizes, tuple(range(len(trace))))
 
     def without(self, used: Collection[int]) -> Side:
         return replace(self, free=tuple(place for place in self.free if place not in used))
@@ -46,8 +49,8 @@ class Side:
 
     def size(self, places: Iterable[int]) -> int | None:
         """Elements in all; None where one cannot be read."""
-        sources = [self.trace.tensors[place].source for place in places]
-        return None if None in sources else sum(source.size for source in sources if source)
+        sizes = [self.sizes[place] for place in places]
+        return None if None in sizes else sum(size for size in sizes if size)
 
     @cached_property
     def numbered(self) -> bool:

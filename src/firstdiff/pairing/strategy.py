@@ -6,7 +6,7 @@ The table is filled from the entry points of the group `firstdiff.pairing`; each
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from firstdiff.pairing.side import Side
@@ -78,7 +78,7 @@ class Findings:
 
     proposals: Iterable[Proposal] = ()
     warnings: tuple[str, ...] = ()
-    apart: tuple[frozenset[int], frozenset[int]] = field(default=(frozenset(), frozenset()))
+    apart: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from firstdiff.schema import Comparison, Divergence, Metrics, Pair, Tolerance
+from firstdiff.schema import Alignment, Comparison, Divergence, Metrics, Pair, Tolerance
 
 
 def number(value: Any) -> str:
@@ -46,6 +46,8 @@ def allowed(tolerance: Tolerance) -> str:
     """What was allowed, and by which rule."""
     if tolerance.rule == "exact":
         return "equal values (integers are compared exactly)"
+    if tolerance.rule == "floor":
+        return f"{number(tolerance.atol)} ({number(tolerance.k)} times the recorded floor of {number(tolerance.floor)})"
     text = f"{number(tolerance.atol)} + {number(tolerance.rtol)} * |reference|"
     if tolerance.rule == "default":
         return f"{text} (default: {number(tolerance.k)} eps of deviation and value)"
@@ -56,6 +58,8 @@ def explain(pair: Pair) -> Iterator[str]:
     """Why a pair has its status, one finding a line."""
     if pair.reason:
         yield pair.reason
+    if pair.alignment and pair.alignment.recipe != "identity":
+        yield from _layout(pair.alignment)
     if pair.metrics is None or pair.status != "mismatch":
         return
     metrics = pair.metrics
@@ -66,6 +70,14 @@ def explain(pair: Pair) -> Iterator[str]:
         yield f"Allowed: {allowed(pair.tolerance)}"
     if pair.required:
         yield from _required(pair)
+
+
+def _layout(alignment: Alignment) -> Iterator[str]:
+    part = f", {alignment.coverage:.3g} of it" if alignment.coverage < 1 else ""
+    yield f"Layout: {alignment.recipe}{part} (confidence {alignment.confidence:.2g})"
+    if alignment.alternatives:
+        yield f"Fits as well: {'; '.join(alignment.alternatives)}"
+    yield from alignment.notes
 
 
 def _mismatched(metrics: Metrics) -> str:
@@ -113,6 +125,9 @@ def summary(comparison: Comparison) -> str:
     counts = ", ".join(
         f"{getattr(found, name):,} {name}" for name in ("match", "mismatch", "missing", "extra", "failed")
     )
+    in_part = sum(pair.alignment is not None and pair.alignment.coverage < 1 for pair in comparison.pairs)
+    if in_part:
+        counts += f", {in_part:,} compared only in part"
     said = {"match": "MATCH", "mismatch": "MISMATCH", "not_compared": "NOTHING COMPARED"}[comparison.verdict]
     return f"{said}: {counts}; {count(found.elements, 'element')} compared"
 

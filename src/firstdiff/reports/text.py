@@ -76,13 +76,21 @@ def _badness(pair: Pair) -> tuple[int, float]:
 def _row(pair: Pair) -> tuple[str, ...]:
     side = pair.reference or pair.candidate
     shape = "" if side is None or side.shape is None else str(list(side.shape))
-    head = (shown(title(pair)), pair.status, shape, _dtype(pair))
+    head = (shown(title(pair)), pair.status, shape + _layout(pair), _dtype(pair))
     metrics = pair.metrics
     if metrics is None:
         return (*head, "", "", "", "") if pair.status in ("missing", "extra") else (*head, shown(pair.reason or ""))
     figures = (metrics.max_abs, metrics.rel_l2, metrics.one_minus_cosine)
     outside = f"{metrics.mismatched:,} / {metrics.elements:,}"
     return (*head, *("-" if value is None else _brief(value) for value in figures), outside)
+
+
+def _layout(pair: Pair) -> str:
+    """The recipe, where there is one, and how much of the tensor it left to compare."""
+    if pair.alignment is None or pair.alignment.recipe == "identity":
+        return ""
+    part = f" {pair.alignment.coverage:.3g}" if pair.alignment.coverage < 1 else ""
+    return f"  {pair.alignment.recipe}{part}"
 
 
 def _brief(value: float) -> str:

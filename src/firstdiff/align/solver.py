@@ -1,0 +1,260 @@
+"""Find the recipe that relates two tensors, prove it on a sample of their values, and say how sure that is.
+
+Equal shapes whose values agree are done at once. Otherwise strategies are tried from the plain to the unusual, each
+at the levels of noise from strict to lenient; the first that fits ends the search. A recipe that merely looks better
+is no fit: it must agree nearly everywhere, and far above what so many attempts would reach by luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import exp, prod
+from typing import final
+
+from firstdiff.align.alignment import Alignment
+from firstdiff.align.arrangement import arrangement_of
+from firstdiff.align.dims import Dims, stated_recipe
+from firstdiff.align.lazy import Lazy
+from firstdiff.align.notation import Shape
+from firstdiff.align.parts import other_parts
+from firstdiff.align.proposal import EVIDENCE, FIT, Proposal, plain_proposals, propose, score_of
+from firstdiff.align.recipe import Recipe, lazy
+from firstdiff.align.samples import Noise, coarser, noises, places, widened
+from firstdiff.align.sight import Sight
+from firstdiff.align.solution import Solution
+from firstdiff.align.strategy import Strategy, in_order
+from firstdiff.align.walk import Digit
+from firstdiff.trace import Source
+
+_QUICK = 192
+SAME = 0.98
+_NEAR = 0.02
+_LISTED = 8
+_USUAL = 20  # strategies below this cost are tried on likeness alone
+_UNSURE = 0.3
+_SILENT = "the values are nearly all the same, so they cannot tell one layout from another"
+
+
+def solve(
+    reference: Source,
+    candidate: Source,
+    *,
+    dims: tuple[str | None, str | None] = (None, None),
+    noise: Noise | None = None,
+    strategies: Sequence[Strategy] | None = None,
+) -> Solution:
+    """How the candidate's layout relates to the reference's.
+
+    dims: what each side states about its axes, such as `b s h d`; believed first, and checked
+    noise: what counts as the same value, where the types of the tensors do not tell
+    strategies: what to try; those of the hook `firstdiff.alignment` if left out
+    """
+    if not reference.size or not candidate.size:
+        return _solve_empty(reference, candidate)
+    one, other = lazy(reference), lazy(candidate)
+    stated = _stated(one, other, dims, noise)
+    if stated is not None and stated.fits:
+        return stated
+    found = _searched(one, other, noise, strategies)
+    if stated is None or stated.alignment == found.alignment:
+        return found
+    if not found.fits:
+        return stated
+    note = f"dims say {dims[1]} -> {dims[0]}, which does not fit the values"
+    return replace(found, notes=(*found.notes, note))
+
+
+def solve_stated(
+    alignment: Alignment, references: Sequence[Source], candidates: Sequence[Source], *, noise: Noise | None = None
+) -> Solution:
+    """What a recipe that the user states makes of a pair; UsageError says where it does not fit the shapes."""
+    reference, candidate = alignment.apply(references, candidates)
+    same = share_same(lazy(reference), lazy(candidate), noise) if reference.size else 1.0
+    coverage = alignment.coverage([source.shape for source in references], [source.shape for source in candidates])
+    return Solution(
+        alignment=alignment,
+        fits=same >= FIT,
+        agreement=same,
+        confidence=1.0,
+        reference_coverage=coverage[0],
+        candidate_coverage=coverage[1],
+    )
+
+
+def _stated(
+    reference: Lazy, candidate: Lazy, dims: tuple[str | None, str | None], noise: Noise | None
+) -> Solution | None:
+    if dims[0] is None or dims[1] is None:
+        return None
+    recipe = stated_recipe(Dims.parse(dims[0]), Dims.parse(dims[1]), reference.shape, candidate.shape)
+    if recipe is None:
+        return None
+    same = share_same(reference, lazy(recipe.apply([candidate])), noise)
+    return Solution(
+        alignment=Alignment(candidate=recipe),
+        fits=same >= FIT,
+        cause="layout.transpose" if recipe else None,
+        agreement=same,
+        confidence=1.0,
+        declared=True,
+    )
+
+
+def _searched(reference: Lazy, candidate: Lazy, noise: Noise | None, strategies: Sequence[Strategy] | None) -> Solution:
+    contract = plain_alignment(reference.shape, candidate.shape)
+    if contract is None:
+        return _Search(reference, candidate, noise, in_order(strategies)).other_shapes()
+    same = share_same(reference, candidate, noise)
+    kept = Solution(alignment=contract, fits=same >= SAME, agreement=same, confidence=1.0)
+    if kept.fits:
+        return kept
+    return _Search(reference, candidate, noise, in_order(strategies)).equal_shapes(kept)
+
+
+def plain_alignment(reference: Shape, candidate: Shape) -> Alignment | None:
+    """Identity for shapes that agree, or agree but for axes of 1; None for any others."""
+    if reference == candidate:
+        return Alignment()
+    if [n for n in reference if n != 1] != [n for n in candidate if n != 1]:
+        return None
+    steps = arrangement_of((Digit(prod(reference), 1),), reference, candidate).steps
+    return Alignment(candidate=Recipe(steps))
+
+
+def share_same(reference: Lazy, candidate: Lazy, noise: Noise | None = None) -> float:
+    """The share of a small sample of two tensors that agrees up to noise, taken in C order; cheap."""
+    flat = places(reference.size, _QUICK)
+    values = widened(reference.take(flat)), widened(candidate.take(flat))
+    if noise is not None:
+        return float(noise.same(*values).mean())
+    share = 0.0
+    for own in noises(values[0], coarser(reference.dtype, candidate.dtype)):
+        share = max(share, float(own.same(*values).mean()))
+        if share >= SAME:
+            break
+    return share
+
+
+def _solve_empty(reference: Source, candidate: Source) -> Solution:
+    if reference.size or candidate.size:
+        return Solution(alignment=None, fits=False, notes=("one side has no elements",))
+    same = reference.shape == candidate.shape
+    return Solution(alignment=Alignment() if same else None, fits=same, agreement=1.0, confidence=1.0)
+
+
+@final
+class _Search:
+    def __init__(self, reference: Lazy, candidate: Lazy, noise: Noise | None, table: Sequence[Strategy]) -> None:
+        self._reference = reference
+        self._candidate = candidate
+        self._sights = Sight.of(reference, candidate, noise)
+        self._strict = [sight for sight in self._sights if not sight.level.centred]
+        self._table = table
+        self._tried: dict[str, None] = {}
+        self._count = 0
+        self._closest: Proposal | None = None
+
+    def equal_shapes(self, kept: Solution) -> Solution:
+        """Identity is the contract; another recipe is named only if it accounts for what identity does not."""
+        if self._strict[0].potential() < EVIDENCE:
+            return kept
+        for strategy in self._table:
+            for sight in self._strict:
+                found = [entry for entry in self._fitting(sight, strategy) if self._explains(sight, entry)]
+                if found:
+                    return self._best(sight, found)
+        return replace(kept, tried=tuple(self._tried))
+
+    def other_shapes(self) -> Solution:
+        if self._strict[0].potential() < EVIDENCE:
+            return self._without_evidence()
+        for strategy in self._table:
+            for sight in self._strict:
+                found = list(self._fitting(sight, strategy))
+                if found:
+                    return self._best(sight, found)
+        return self._alike() or Solution(alignment=None, fits=False, tried=tuple(self._tried))
+
+    def _fitting(self, sight: Sight, strategy: Strategy) -> Iterator[Proposal]:
+        """What fits, up to the first that does and whatever is as plain; unusual strategies stop at the first."""
+        if not strategy.supports(sight.reference.shape, sight.candidate.shape) or (sight.sparse and strategy.unusual):
+            return
+        self._tried[strategy.name] = None
+        plainest: int | None = None
+        for prepared in strategy.prepare(sight):
+            if plainest is not None and prepared.cost > plainest:
+                continue
+            self._count += 1
+            for proposal in propose(sight, prepared):
+                self._keep_closest(proposal)
+                if proposal.fits(self._count):
+                    plainest = prepared.cost
+                    yield proposal
+            if plainest is not None and strategy.unusual:
+                return
+
+    def _keep_closest(self, proposal: Proposal) -> None:
+        if not proposal.forced:
+            return
+        if self._closest is None or proposal.score.evidence > self._closest.score.evidence:
+            self._closest = proposal
+
+    def _explains(self, sight: Sight, proposal: Proposal) -> bool:
+        """Whether a recipe for equal shapes accounts for the very places where identity does not hold."""
+        flat = places(self._reference.size, 1024)
+        off = flat[~sight.same(sight.reference_at(flat), sight.candidate_at(flat))]
+        return replace(proposal, score=score_of(sight, proposal.alignment, off)).fits(self._count)
+
+    def _best(self, sight: Sight, found: Sequence[Proposal]) -> Solution:
+        """The plainest of those that agree about equally well; the others are its alternatives."""
+        most = max(proposal.score.agreement for proposal in found)
+        near = sorted((entry for entry in found if entry.score.agreement >= most - _NEAR), key=lambda entry: entry.cost)
+        solution = self._solution(near[0], near[1:], fits=True)
+        return replace(solution, notes=other_parts(sight, near[0].alignment))
+
+    def _alike(self) -> Solution | None:
+        """The values differ, but so little, or in so few places, that the layout still shows."""
+        for sight in self._sights[len(self._strict) :]:
+            for strategy in self._table:
+                found = list(self._fitting(sight, strategy)) if strategy.cost < _USUAL else []
+                if found:
+                    return replace(self._best(sight, found), fits=False)
+            for proposal in self._from_shapes(sight):
+                self._keep_closest(proposal)
+        if self._closest is None or self._closest.evidence(self._count) < 2 * EVIDENCE:
+            return None
+        return self._solution(self._closest, (), fits=False)
+
+    def _without_evidence(self) -> Solution:
+        """The values say nothing, as zeros do: the plainest recipe that leads from one shape to the other."""
+        self._tried["axis order from the shapes alone"] = None
+        scored = self._from_shapes(self._strict[0])
+        if not scored:
+            return Solution(alignment=None, fits=False, tried=tuple(self._tried), notes=(_SILENT,))
+        ranked = sorted(scored, key=lambda entry: (-round(entry.score.agreement, 2), entry.cost))
+        near = [entry for entry in ranked if entry.score.agreement >= ranked[0].score.agreement - _NEAR]
+        agrees = not near[0].score.informative or near[0].score.agreement >= FIT
+        solution = self._solution(near[0], near[1:], fits=agrees)
+        return replace(solution, confidence=round(_UNSURE / len(near), 4), notes=(_SILENT,))
+
+    def _from_shapes(self, sight: Sight) -> list[Proposal]:
+        if self._reference.size != self._candidate.size:
+            return []
+        return [replace(entry, score=score_of(sight, entry.alignment)) for entry in plain_proposals(sight)]
+
+    def _solution(self, chosen: Proposal, others: Sequence[Proposal], *, fits: bool) -> Solution:
+        reference, candidate = chosen.alignment.coverage([self._reference.shape], [self._candidate.shape])
+        sure = 1 - exp(-max(chosen.evidence(self._count), 0.0) / EVIDENCE)
+        return Solution(
+            alignment=chosen.alignment,
+            fits=fits,
+            cause=chosen.cause,
+            agreement=chosen.score.agreement,
+            confidence=round(chosen.score.agreement * sure / (1 + len(others)), 4),
+            reference_coverage=reference,
+            candidate_coverage=candidate,
+            forced=chosen.forced,
+            alternatives=tuple(other.alignment for other in others[:_LISTED]),
+            tried=tuple(self._tried),
+        )

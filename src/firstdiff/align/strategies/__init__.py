@@ -1,0 +1,1 @@
+"""The built-in ways to relate two layouts, one file each."""

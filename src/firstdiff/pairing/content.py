@@ -1,0 +1,125 @@
+"""Tensors that have the same values, whatever their names and layouts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator
+
+from firstdiff.pairing.fit import EQUAL, NOISE, Fit, fits, fits_of_profiles
+from firstdiff.pairing.offsets import offset_of, propose_offset
+from firstdiff.pairing.side import Side, grouped
+from firstdiff.pairing.strategy import Findings, Proposal, Situation, Strategy
+
+_CLEAR, _SHARED, _RELATED = 0.9, 0.65, 0.5
+_WHOLE_ALONE = 0.7  # the same values in all, in a layout that was not found
+_CLEARLY = 4.0  # how much worse the next best must fit
+_MOST_VALUES = 1 << 24  # that are read for profiles in all
+
+Search = Callable[..., list[Fit]]
+GroupOf = Callable[[Side, int], Hashable]
+
+
+def _propose(situation: Situation) -> Findings:
+    proposals: list[Proposal] = []
+    taken: tuple[set[int], set[int]] = set(), set()
+    for search, group_of, clear in (
+        (fits, _same_role, _CLEAR),
+        (fits, _same_kind, _CLEAR),
+        (fits_of_profiles, _same_role, _WHOLE_ALONE),
+        (fits_of_profiles, _same_kind, _WHOLE_ALONE),
+    ):
+        ours, theirs = situation.reference.without(taken[0]), situation.candidate.without(taken[1])
+        if search is fits_of_profiles:
+            ours, theirs = _small(ours, theirs)
+        for proposal in _chosen(_found(situation, ours, theirs, search, group_of), clear):
+            proposals.append(proposal)
+            if proposal.confidence >= situation.options.min_confidence:
+                taken[0].update(proposal.reference)
+                taken[1].update(proposal.candidate)
+    return Findings(proposals, _offset_warning(situation, proposals))
+
+
+def _found(situation: Situation, ours: Side, theirs: Side, search: Search, group_of: GroupOf) -> list[Fit]:
+    groups = grouped(theirs.free, (group_of(theirs, place) for place in theirs.free))
+    found: list[Fit] = []
+    for group, places in grouped(ours.free, (group_of(ours, place) for place in ours.free)).items():
+        if group in groups and (group_of is _same_role or _roles_differ(ours, places, theirs, groups[group])):
+            found += search(situation.prints[0], places, situation.prints[1], groups[group])
+    return found
+
+
+def _small(ours: Side, theirs: Side) -> tuple[Side, Side]:
+    """Both sides without the tensors that are too large to be read whole, with so many of them."""
+    bound = _MOST_VALUES // max(len(ours.free) + len(theirs.free), 1)
+
+    def large(side: Side) -> set[int]:
+        return {place for place in side.free if (side.sizes[place] or 0) > bound}
+
+    return ours.without(large(ours)), theirs.without(large(theirs))
+
+
+def _same_role(side: Side, place: int) -> Hashable:
+    key = side.keys[place]
+    return key.role, key.step, key.rank, side.sizes[place]
+
+
+def _same_kind(side: Side, place: int) -> Hashable:
+    """What goes into one module comes out of another."""
+    key = side.keys[place]
+    kind = "activation" if key.role in ("input", "output") else key.role
+    return kind, key.step, key.rank, side.sizes[place]
+
+
+def _roles_differ(ours: Side, places: list[int], theirs: Side, others: list[int]) -> bool:
+    """Whether there is something to see that the same roles did not show."""
+    return len({ours.keys[place].role for place in places} | {theirs.keys[place].role for place in others}) > 1
+
+
+def _chosen(found: list[Fit], clear: float) -> Iterator[Proposal]:
+    """From the best fit on; tensors whose values are all equal are taken in order."""
+    by_ours, by_theirs = _by(found, 0), _by(found, 1)
+    taken: tuple[set[int], set[int]] = set(), set()
+    for fit in sorted(found, key=lambda fit: (max(fit.misfit, NOISE), fit.reference, fit.candidate)):
+        if fit.reference in taken[0] or fit.candidate in taken[1]:
+            continue
+        row = [other for other in by_ours[fit.reference] if other.candidate != fit.candidate]
+        column = [other for other in by_theirs[fit.candidate] if other.reference != fit.reference]
+        rivals = [other for other in (*row, *column) if other.misfit <= _CLEARLY * max(fit.misfit, NOISE)]
+        taken[0].add(fit.reference)
+        taken[1].add(fit.candidate)
+        others = tuple(other.candidate for other in row if other in rivals)
+        yield Proposal(
+            (fit.reference,), (fit.candidate,), _confidence(fit, rivals, clear), others, _why(fit.misfit, rivals)
+        )
+
+
+def _by(found: Iterable[Fit], side: int) -> dict[int, list[Fit]]:
+    groups: dict[int, list[Fit]] = defaultdict(list)
+    for fit in found:
+        groups[int(fit[side])].append(fit)
+    return groups
+
+
+def _confidence(fit: Fit, rivals: list[Fit], clear: float) -> float:
+    if fit.misfit > EQUAL:
+        return _RELATED
+    if not rivals:
+        return clear
+    return min(clear, _SHARED) if all(rival.misfit <= EQUAL for rival in rivals) else _RELATED
+
+
+def _why(misfit: float, rivals: list[Fit]) -> str:
+    said = "equal values" if misfit <= EQUAL else "similar values"
+    return f"{said}, which others share" if rivals else said
+
+
+def _offset_warning(situation: Situation, proposals: list[Proposal]) -> tuple[str, ...]:
+    sure = [one for one in proposals if one.confidence >= situation.options.min_confidence]
+    if not sure:
+        return ()
+    ours, theirs = situation.forms.reference, situation.forms.candidate
+    offsets = (offset_of(ours[one.reference[0]], theirs[one.candidate[0]]) for one in sure)
+    return propose_offset(offsets, "have the values of one")
+
+
+STRATEGY = Strategy("content", 40, _propose)

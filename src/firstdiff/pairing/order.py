@@ -1,0 +1,205 @@
+"""Tensors that stand at the same place of both runs: sequence alignment between pairs that are known already."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from firstdiff.pairing.fit import EQUAL, RELATED, fits, misfit
+from firstdiff.pairing.opkinds import op_kind
+from firstdiff.pairing.sequence import Two, certain_pairs, increasing, unique_in_both
+from firstdiff.pairing.side import Side, grouped
+from firstdiff.pairing.strategy import Findings, Proposal, Situation, Strategy
+from firstdiff.pairing.words import words_of
+
+_MOST_CELLS = 1 << 21
+_UNRELATED = 0.7
+_BETWEEN_PAIRS, _NO_PAIRS_AROUND = 0.45, 0.25
+_SAME_OP, _SAME_VALUES, _LIKE_VALUES, _LIKE_WORDS, _LONE_SIZE = 0.15, 0.25, 0.15, 0.05, 0.05
+_DENIED = -0.3  # what follows agrees, and yet the two do not
+_TELLING_SIZES = 3
+_EXECUTED = frozenset({"input", "output", "grad"})
+
+
+class _Signature(NamedTuple):
+    """What execution shows of a tensor beside its values: `bounds` must agree, the rest may."""
+
+    bounds: tuple[Hashable, ...]
+    size: int
+    shape: tuple[int, ...]
+    op: str | None
+
+    @classmethod
+    def of(cls, side: Side, place: int) -> _Signature:
+        key, tensor = side.keys[place], side.tensor(place)
+        source = tensor.values()
+        bounds = (key.role, key.step, key.rank, source.size)
+        return cls(bounds, source.size, tuple(n for n in source.shape if n != 1), op_kind(tensor.record.op))
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Free tensors between two known pairs, in execution order; `after` is the pair that follows, if any."""
+
+    situation: Situation
+    ours: tuple[int, ...]
+    theirs: tuple[int, ...]
+    anchored: bool
+    after: Two | None
+
+    @cached_property
+    def signatures(self) -> tuple[list[_Signature], list[_Signature]]:
+        return (
+            [_Signature.of(self.situation.reference, place) for place in self.ours],
+            [_Signature.of(self.situation.candidate, place) for place in self.theirs],
+        )
+
+    @cached_property
+    def signature_of(self) -> tuple[dict[int, _Signature], dict[int, _Signature]]:
+        ours, theirs = self.signatures
+        return dict(zip(self.ours, ours, strict=True)), dict(zip(self.theirs, theirs, strict=True))
+
+    @cached_property
+    def sizes(self) -> tuple[Counter[int], Counter[int]]:
+        ours, theirs = self.signatures
+        return Counter(one.size for one in ours), Counter(one.size for one in theirs)
+
+    @cached_property
+    def is_same_run(self) -> bool:
+        """Whether both runs have the same sizes all along, and those tell something."""
+        ours, theirs = self.signatures
+        same = [one.bounds for one in ours] == [one.bounds for one in theirs]
+        return same and len(self.sizes[0]) >= _TELLING_SIZES
+
+    @cached_property
+    def misfits(self) -> dict[Two, float]:
+        """Of the tensors of equal size whose values have something to do with each other."""
+        reference, candidate = self.situation.reference, self.situation.candidate
+        sizes = grouped(self.theirs, (candidate.sizes[place] for place in self.theirs))
+        found: dict[Two, float] = {}
+        for size, places in grouped(self.ours, (reference.sizes[place] for place in self.ours)).items():
+            if size is not None and size in sizes:
+                ours, theirs = self.situation.prints
+                for fit in fits(ours, places, theirs, sizes[size], within=_UNRELATED):
+                    found[fit.reference, fit.candidate] = fit.misfit
+        return found
+
+    @cached_property
+    def is_healthy_after(self) -> bool:
+        if self.after is None:
+            return False
+        ours, theirs = self.situation.prints
+        place, other = self.after
+        sizes = self.situation.reference.sizes[place], self.situation.candidate.sizes[other]
+        return sizes[0] == sizes[1] and misfit(ours, place, theirs, other) <= EQUAL
+
+
+def _propose(situation: Situation) -> Findings:
+    proposals: list[Proposal] = []
+    for stretch in _stretches(situation):
+        for part in _short_enough(stretch):
+            pairs = certain_pairs(_scores(part))
+            proposals += [_proposal(stretch, part.ours[row], part.theirs[column]) for row, column in pairs]
+    return Findings(proposals)
+
+
+def _stretches(situation: Situation) -> Iterator[_Stretch]:
+    reference, candidate = situation.reference, situation.candidate
+    anchors = [(place, other) for place, other in situation.anchors if reference.keys[place].role in _EXECUTED]
+    known = increasing(anchors)
+    ends = (len(reference.trace), len(candidate.trace))
+    ours = [place for place in reference.free if _is_executed(reference, place)]
+    theirs = [place for place in candidate.free if _is_executed(candidate, place)]
+    for before, after in pairwise([(-1, -1), *known, ends]):
+        mine, others = _between(ours, before[0], after[0]), _between(theirs, before[1], after[1])
+        if mine and others:
+            yield _Stretch(situation, mine, others, bool(known), None if after == ends else after)
+
+
+def _between(places: list[int], after: int, before: int) -> tuple[int, ...]:
+    return tuple(places[bisect_left(places, after) : bisect_left(places, before)])
+
+
+def _is_executed(side: Side, place: int) -> bool:
+    return side.keys[place].role in _EXECUTED and side.tensor(place).source is not None
+
+
+def _short_enough(stretch: _Stretch) -> Iterator[_Stretch]:
+    """The stretch, cut at tensors unlike all others where it is too long; what is still too long is left out."""
+    if len(stretch.ours) * len(stretch.theirs) <= _MOST_CELLS:
+        yield stretch
+        return
+    cuts = unique_in_both(*stretch.signatures)
+    ends = (len(stretch.ours), len(stretch.theirs))
+    for before, after in pairwise([(0, 0), *cuts, ends]):
+        ours, theirs = stretch.ours[before[0] : after[0] + 1], stretch.theirs[before[1] : after[1] + 1]
+        if ours and theirs and len(ours) * len(theirs) <= _MOST_CELLS:
+            yield _Stretch(stretch.situation, ours, theirs, stretch.anchored, stretch.after)
+
+
+def _scores(stretch: _Stretch) -> np.ndarray:
+    """What each two tensors are worth together: shape, operator and values count, and some cannot be one at all."""
+    scores = np.full((len(stretch.ours), len(stretch.theirs)), -np.inf)
+    ours, theirs = stretch.signatures
+    columns_of = grouped(range(len(theirs)), theirs)
+    for mine, rows in grouped(range(len(ours)), ours).items():
+        for other, columns in columns_of.items():
+            if mine.bounds == other.bounds:
+                scores[np.ix_(rows, columns)] = _worth(mine, other)
+    row_of = {place: row for row, place in enumerate(stretch.ours)}
+    column_of = {place: column for column, place in enumerate(stretch.theirs)}
+    for (place, other_place), found in stretch.misfits.items():
+        if place in row_of and other_place in column_of:
+            scores[row_of[place], column_of[other_place]] += 2.0 if found <= RELATED else 1.0
+    return scores
+
+
+def _worth(mine: _Signature, other: _Signature) -> float:
+    if None not in (mine.op, other.op) and mine.op != other.op:
+        return -np.inf
+    return 1.0 + (mine.op is not None and mine.op == other.op) + 0.5 * (mine.shape == other.shape)
+
+
+def _proposal(stretch: _Stretch, place: int, other: int) -> Proposal:
+    confidence, why = _BETWEEN_PAIRS, "the same place between known pairs"
+    if not stretch.anchored:
+        confidence, why = _NO_PAIRS_AROUND, "the same place in the run"
+        if stretch.is_same_run:
+            confidence, why = _BETWEEN_PAIRS, "the same place in runs of the same shapes"
+    for worth, said in _evidence(stretch, place, other):
+        confidence += worth
+        why += said
+    return Proposal((place,), (other,), round(confidence, 2), why=why)
+
+
+def _evidence(stretch: _Stretch, place: int, other: int) -> Iterator[tuple[float, str]]:
+    """What speaks for a pair beside its place, and what against it."""
+    mine, yours = stretch.signature_of[0][place], stretch.signature_of[1][other]
+    if mine.op is not None and mine.op == yours.op:
+        yield _SAME_OP, f", {mine.op} on both sides"
+    found = stretch.misfits.get((place, other))
+    if found is not None:
+        yield (_SAME_VALUES if found <= RELATED else _LIKE_VALUES), ", similar values"
+    elif stretch.is_healthy_after:
+        yield _DENIED, ", but other values while those that follow agree"
+    if _likeness(stretch, place, other) >= 0.5:
+        yield _LIKE_WORDS, ", similar names"
+    if all(count[mine.size] == 1 for count in stretch.sizes):
+        yield _LONE_SIZE, ", the only ones of their size there"
+
+
+def _likeness(stretch: _Stretch, place: int, other: int) -> float:
+    """The share of words that the two names have in common."""
+    mine = set(words_of(stretch.situation.reference.keys[place].name))
+    yours = set(words_of(stretch.situation.candidate.keys[other].name))
+    return len(mine & yours) / max(len(mine | yours), 1)
+
+
+STRATEGY = Strategy("order", 50, _propose)
