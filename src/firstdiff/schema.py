@@ -229,7 +229,11 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The whole result; `verdict` is what the exit code says."""
+    """The whole result; `verdict` is what the exit code says.
+
+    depth: the error over depth: row, its error relative to the reference's norm, and what is allowed in that unit
+    notes: what else there is to say about the first divergence, and what to record to know more
+    """
 
     schema: str = SCHEMA
     version: str
@@ -244,3 +248,5 @@ class Comparison:
     pairs: tuple[Pair, ...]
     diagnosis: tuple[Diagnosis, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
+    depth: tuple[tuple[int, float, float | None], ...] = ()
+    notes: tuple[str, ...] = ()

@@ -60,6 +60,8 @@ def test_the_json_has_the_fields_of_the_contract(sample: tuple[Path, Path]) -> N
         "pairs",
         "diagnosis",
         "timings",
+        "depth",
+        "notes",
     ]
     assert found["schema"] == "firstdiff/comparison/1"
     pair = found["pairs"][found["first_divergence"]["pair"]]
@@ -259,3 +261,22 @@ class TestAssertMatch:
     def test_nothing_compared_is_a_failure(self) -> None:
         with pytest.raises(AssertionError, match="NOTHING COMPARED"):
             fd.assert_match({}, {})
+
+
+def test_the_error_over_depth_is_a_series(sample: tuple[Path, Path]) -> None:
+    comparison = fd.compare(*sample)
+    first = comparison.first_divergence.pair
+    series = {index: (relative, allowed) for index, relative, allowed in comparison.depth}
+    assert series[first][0] > 100 * max(relative for index, (relative, _) in series.items() if index < first)
+
+
+def test_who_made_the_error_is_told(sample: tuple[Path, Path]) -> None:
+    comparison = fd.compare(*sample)
+    assert (comparison.first_divergence.key, comparison.first_divergence.origin) == ("layers.2.ln_1", "introduced")
+    assert comparison.pairs[comparison.first_divergence.pair].where is not None
+
+
+def test_alone_on_its_own_inputs_one_broken_layer_is_one_row(sample: tuple[Path, Path]) -> None:
+    comparison = fd.compare(*sample, isolate=True)
+    broken = [pair.key for pair in comparison.pairs if pair.isolated and pair.isolated.status == "mismatch"]
+    assert broken == ["layers.2.ln_1"]

@@ -10,7 +10,7 @@ _UNARY = (
     "reciprocal exp expm1 log log1p erf sin cos tan neg abs floor round isnan"
 )
 _BINARY = "add sub mul div matmul bmm mm mv dot inner outer remainder floor_divide maximum minimum"
-_REDUCTIONS = "mean sum prod var std amax amin logsumexp norm"
+_REDUCTIONS = "mean sum prod var std amax amin logsumexp"
 
 PARAMETERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_UNARY.split(), ("input",)),
@@ -26,6 +26,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "group_norm": ("input", "num_groups", "weight", "bias", "eps"),
     "batch_norm": ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
     "instance_norm": ("input", "running_mean", "running_var", "weight", "bias", "use_input_stats", "momentum", "eps"),
+    "norm": ("input", "p", "dim"),
     "normalize": ("input", "p", "dim", "eps"),
     "gelu": ("input",),
     "leaky_relu": ("input", "negative_slope"),

@@ -33,6 +33,9 @@ def compare(
     align: Annotated[
         list[str] | None, typer.Option(metavar="'name=b s h d -> s (b h) d'", help="The recipe of one pair.")
     ] = None,
+    isolate: Annotated[
+        bool, typer.Option("--isolate", help="Also judge every operation on the candidate's own inputs.")
+    ] = False,
     sort: Annotated[Literal["order", "worst"], typer.Option(help="By execution, or the worst first.")] = "order",
     every_row: Annotated[bool, typer.Option("--all", help="Show every row of a long comparison.")] = False,
     order: Annotated[
@@ -71,6 +74,7 @@ def compare(
             layout=layout,
             accept_layout=accept_layout or (),
             align=align or (),
+            isolate=isolate,
             order=rule,
             engine=engine,
             threads=threads,

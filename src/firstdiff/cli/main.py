@@ -59,6 +59,7 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show must not end the run
     warnings.showwarning = _show_warning
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # we have threads of our own, and BLAS's stall beside them
     gc.set_threshold(100_000)  # a trace is many small objects that all stay: looking for garbage in between finds none
     try:
         code = app(standalone_mode=False)

@@ -15,7 +15,8 @@ from firstdiff.comparing.outcome import comparison_of
 from firstdiff.comparing.rows import lone_row
 from firstdiff.errors import UsageError, did_you_mean
 from firstdiff.judge import Rules, load_rules
-from firstdiff.locate import mark_recovered
+from firstdiff.locate import Row, locate
+from firstdiff.locate import isolate as isolated_rows
 from firstdiff.pairing import Match, PairingOptions, PairingResult, doubt, load_map, pair_up
 from firstdiff.readers import open_trace
 from firstdiff.schema import Comparison, Pair
@@ -42,6 +43,7 @@ def compare(
     layout: LayoutMode = "auto",
     accept_layout: Sequence[str] = (),
     align: Sequence[str] = (),
+    isolate: bool = False,
     order: OrderRule | None = None,
     engine: EngineChoice = "auto",
     threads: int | None = None,
@@ -63,6 +65,7 @@ def compare(
     layout: "strict" lets nothing but the same layout match
     accept_layout: layouts that may match although the shapes do not call for them: "transpose", "rope_interleave", …
     align: recipes for single pairs: "name=b s h d -> s (b h) d"
+    isolate: also judge every operation on the candidate's own inputs (`pairs[i].isolated`)
     order: the rule that orders plain files, instead of the one their names suggest
     engine: "numpy" starts at once, "numba" is faster on many gigabytes
     threads: how many to use; all cores if left out
@@ -74,6 +77,7 @@ def compare(
         layout=LayoutOptions.of(layout, accept_layout, align),
         allow_missing=allow_missing,
         allow_extra=allow_extra,
+        isolate=isolate,
         order=order,
         engine=engine,
         threads=threads,
@@ -100,12 +104,17 @@ def compare_traces(
     paired = pair_up(*sides, options.pairing)
     matched = time.perf_counter()
     measuring = Measuring(paired, options, progress)
-    rows = [measuring.row(match) for match in paired.pairs]
-    paired, rows = _doubted(paired, rows)
-    pairs = mark_recovered(_in_order(paired, rows))
+    measured = [measuring.row(match) for match in paired.pairs]
     done = time.perf_counter()
-    timings = {"open": opened - begun, "pair": matched - opened, "measure": done - matched, "total": done - begun}
-    return comparison_of(paired, pairs, options, timings)
+    paired, measured = _doubted(paired, measured)
+    rows = _in_order(paired, measured)
+    located = locate(rows, order=paired.reference.order)
+    if options.isolate:
+        alone = zip(located.pairs, isolated_rows(rows), strict=True)
+        located = replace(located, pairs=tuple(replace(pair, isolated=found) for pair, found in alone))
+    end = time.perf_counter()
+    timings = {"open": opened - begun, "pair": matched - opened, "measure": done - matched, "locate": end - done}
+    return comparison_of(paired, located, options, {**timings, "total": end - begun})
 
 
 def explain_pair(
@@ -116,7 +125,7 @@ def explain_pair(
     for match in paired.pairs:
         sides = (paired.reference, match.reference), (paired.candidate, match.candidate)
         if any(str(trace.tensors[place].key) == key for trace, places in sides for place in places):
-            row = Measuring(paired, options, None).row(match)
+            row = Measuring(paired, options, None).row(match).pair
             suspects = [paired.pairs.index(match)] if row.status == "mismatch" else []
             doubted = doubt(paired, suspects).pairs[paired.pairs.index(match)]
             return paired, doubted, row
@@ -129,26 +138,30 @@ def explain_pair(
     raise UsageError(f"neither side has a tensor {key!r}{near}")
 
 
-def _doubted(paired: PairingResult, rows: list[Pair]) -> tuple[PairingResult, list[Pair]]:
+def _doubted(paired: PairingResult, rows: list[Row]) -> tuple[PairingResult, list[Row]]:
     """Rows that do not match although other tensors would: the pairs stay, what would fit is said."""
-    suspects = [place for place, row in enumerate(rows) if row.status == "mismatch" and not row.diagnosis]
+    suspects = [place for place, row in enumerate(rows) if row.differs and not row.pair.diagnosis]
     if not suspects:
         return paired, rows
     doubted = doubt(paired, suspects)
     for place in suspects:
-        match = doubted.pairs[place]
+        match, pair = doubted.pairs[place], rows[place].pair
         if match.doubt:
-            rows[place] = replace(rows[place], pairing=match.pairing, reason=f"{rows[place].reason}; {match.doubt}")
+            said = replace(pair, pairing=match.pairing, reason=f"{pair.reason}; {match.doubt}")
+            rows[place] = replace(rows[place], pair=said)
     return doubted, rows
 
 
-def _in_order(paired: PairingResult, measured: list[Pair]) -> list[Pair]:
+def _in_order(paired: PairingResult, measured: list[Row]) -> list[Row]:
     """Rows in the order of the reference, then what only the candidate has."""
+    ours, theirs = paired.reference.tensors, paired.candidate.tensors
     rows = [(match.reference[0], row) for match, row in zip(paired.pairs, measured, strict=True)]
-    rows += [(left.index, lone_row(paired.reference.tensors[left.index], left, "missing")) for left in paired.missing]
+    for left in paired.missing:
+        rows.append((left.index, Row(lone_row(ours[left.index], left, "missing"), ours[left.index], None)))
     rows.sort(key=lambda row: row[0])
-    extra = (lone_row(paired.candidate.tensors[left.index], left, "extra") for left in paired.extra)
-    return [replace(pair, index=index) for index, pair in enumerate([*(pair for _, pair in rows), *extra])]
+    extra = [Row(lone_row(theirs[left.index], left, "extra"), None, theirs[left.index]) for left in paired.extra]
+    ordered = [*(row for _, row in rows), *extra]
+    return [replace(row, pair=replace(row.pair, index=index)) for index, row in enumerate(ordered)]
 
 
 def _open(side: Comparable, name: str, options: Options) -> Trace:

@@ -13,6 +13,7 @@ from firstdiff.comparing.options import Options
 from firstdiff.comparing.rows import bare_row
 from firstdiff.errors import ReadError
 from firstdiff.judge import Judgement, judge, judge_channels, tolerance_for
+from firstdiff.locate import Row
 from firstdiff.measure import Allowed, Engine, PairMeasurement, measure_pair
 from firstdiff.pairing import Match, PairingResult
 from firstdiff.schema import Alignment, Pair, Statistics, Tolerance
@@ -23,6 +24,9 @@ Progress = Callable[[int, int], None]
 # beyond this the compiled kernel has earned back the half second it takes to start
 _NUMBA_FROM_BYTES = 6 << 30
 _THREADS_FROM_BYTES = 8 << 20
+
+
+Sources = tuple[Source, Source]
 
 
 class _Measured(NamedTuple):
@@ -44,62 +48,67 @@ class Measuring:
         self._engine: Engine = options.engine if options.engine != "auto" else self._choose()
         self._threads = options.threads or os.cpu_count() or 1
 
-    def row(self, match: Match) -> Pair:
+    def row(self, match: Match) -> Row:
         """The row of a match; what cannot be read is a failed one."""
         references, candidates = self._tensors(match)
         bare = bare_row(match, references, candidates)
+        laid: Sources | None = None
         try:
-            pair = self._compared(match, bare, references, candidates)
+            pair, laid = self._compared(match, bare, references, candidates)
         except ReadError as error:
             pair = replace(bare, status="failed", reason=str(error))
         self._done += self._bytes(match)
         if self._progress:
             self._progress(self._done, self._total)
-        return pair
+        return Row(pair, references[0], candidates[0], laid)
 
-    def _compared(self, match: Match, bare: Pair, references: list[Tensor], candidates: list[Tensor]) -> Pair:
+    def _compared(
+        self, match: Match, bare: Pair, references: list[Tensor], candidates: list[Tensor]
+    ) -> tuple[Pair, Sources | None]:
         sources = [_readable(tensor, "reference") for tensor in references]
         sources += [_readable(tensor, "candidate") for tensor in candidates]
         stamps = [source.stamp() for source in sources]
         options = self._options.layout
         alone = len(sources) == 2 and match.recipe is None and bare.key not in options.stated
+        laid: Sources | None
         if alone and sources[0].shape == sources[1].shape:
-            pair = self._as_it_is(match, bare, references, candidates)
+            pair, laid = self._as_it_is(match, bare, references, candidates)
         else:
-            pair = self._laid_out(bare, references[0], lay_out(match, references, candidates, options))
+            pair, laid = self._laid_out(bare, references[0], lay_out(match, references, candidates, options))
         if any(source.stamp() != stamp for source, stamp in zip(sources, stamps, strict=True)):
             raise ReadError("changed while it was being read; compare again when it is complete")
-        return pair
+        return pair, laid
 
-    def _as_it_is(self, match: Match, bare: Pair, references: list[Tensor], candidates: list[Tensor]) -> Pair:
+    def _as_it_is(
+        self, match: Match, bare: Pair, references: list[Tensor], candidates: list[Tensor]
+    ) -> tuple[Pair, Sources]:
         """Equal shapes: identity is the contract, and only where it does not hold another layout is looked for."""
-        reference, candidate = references[0].values(), candidates[0].values()
-        plain = self._measure(references[0], reference, candidate)
+        sources = references[0].values(), candidates[0].values()
+        plain = self._measure(references[0], *sources)
         pair = _judged(bare, plain, Alignment("identity"))
         if pair.status == "match" or not could_be_rearranged(plain.figures.reference, plain.figures.candidate):
-            return pair
+            return pair, sources
         laid = lay_out(match, references, candidates, self._options.layout)
         if laid.sources is None or laid.solution.is_identity or not laid.solution.fits:
-            return pair
+            return pair, sources
         moved = self._measure(references[0], *laid.sources)
         if moved.judgement.status == "mismatch":
-            return pair
+            return pair, sources
         if laid.ruling.may_match:
-            return _judged(bare, moved, _described(laid))
-        residual = moved.figures.metrics.max_abs
-        return replace(
-            pair, reason=laid.ruling.reason, alignment=_described(laid), diagnosis=(laid.diagnosis(residual),)
-        )
+            return _judged(bare, moved, _described(laid)), laid.sources
+        cause = laid.diagnosis(moved.figures.metrics.max_abs)
+        found = replace(pair, reason=laid.ruling.reason, alignment=_described(laid), diagnosis=(cause,))
+        return found, sources
 
-    def _laid_out(self, bare: Pair, reference: Tensor, laid: Laid) -> Pair:
+    def _laid_out(self, bare: Pair, reference: Tensor, laid: Laid) -> tuple[Pair, Sources | None]:
         if laid.sources is None:
-            return replace(bare, status="mismatch", reason=f"shape: {_shapes(bare)}; {laid.ruling.reason}")
+            return replace(bare, status="mismatch", reason=f"shape: {_shapes(bare)}; {laid.ruling.reason}"), None
         moved = self._measure(reference, *laid.sources)
         pair = _judged(bare, moved, _described(laid))
-        if pair.status == "mismatch" or laid.ruling.may_match:
-            return pair
-        diagnosis = (laid.diagnosis(moved.figures.metrics.max_abs),)
-        return replace(pair, status="mismatch", reason=laid.ruling.reason, diagnosis=diagnosis)
+        if pair.status == "match" and not laid.ruling.may_match:
+            cause = laid.diagnosis(moved.figures.metrics.max_abs)
+            pair = replace(pair, status="mismatch", reason=laid.ruling.reason, diagnosis=(cause,))
+        return pair, laid.sources
 
     def _measure(self, tensor: Tensor, reference: Source, candidate: Source) -> _Measured:
         rules = self._options.rules

@@ -22,6 +22,7 @@ class Options:
     layout: LayoutOptions = field(default_factory=LayoutOptions)
     allow_missing: bool = False
     allow_extra: bool = False
+    isolate: bool = False
     order: OrderRule | None = None
     engine: EngineChoice = "auto"
     threads: int | None = None
@@ -43,6 +44,7 @@ class Options:
             "accept_layout": sorted(self.layout.accepted),
             "align": {name: str(recipe) for name, recipe in self.layout.stated.items()},
             "layer_offset": self.pairing.layer_offset,
+            "isolate": self.isolate,
             "order": self.order,
             "engine": self.engine,
         }

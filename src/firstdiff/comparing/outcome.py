@@ -8,15 +8,16 @@ from pathlib import Path
 
 from firstdiff import __version__
 from firstdiff.comparing.options import Options
-from firstdiff.locate import first_divergence
+from firstdiff.locate import Located
 from firstdiff.pairing import PairingResult
 from firstdiff.schema import Comparison, Pair, Side, Summary, Verdict
 
 
 def comparison_of(
-    paired: PairingResult, pairs: tuple[Pair, ...], options: Options, timings: Mapping[str, float]
+    paired: PairingResult, located: Located, options: Options, timings: Mapping[str, float]
 ) -> Comparison:
-    first = first_divergence(pairs)
+    """The Comparison of rows that were measured, judged and located."""
+    pairs = located.pairs
     summary = _summary(pairs)
     return Comparison(
         version=__version__,
@@ -26,9 +27,12 @@ def comparison_of(
         candidate=Side(paired.candidate.path, len(paired.candidate)),
         verdict=_verdict(pairs, summary, options),
         summary=summary,
-        first_divergence=first,
-        divergences=(first,) if first else (),
+        first_divergence=located.first_divergence,
+        divergences=located.divergences,
         pairs=pairs,
+        diagnosis=pairs[located.first_divergence.pair].diagnosis if located.first_divergence else (),
+        depth=tuple((point.index, point.relative, point.allowed) for point in located.depth),
+        notes=located.notes,
         timings=timings,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from firstdiff.reports import Report
-from firstdiff.reports.sentences import explain, shape_and_type, title
+from firstdiff.reports.sentences import answer, explain, shape_and_type, title
 from firstdiff.schema import Comparison, Pair
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -48,7 +48,7 @@ def _case(comparison: Comparison, pair: Pair, kind: str | None) -> Iterator[str]
         return
     first = comparison.first_divergence
     mark = "first divergence: " if first is not None and first.pair == pair.index else ""
-    lines = [shape_and_type(pair), *explain(pair)]
+    lines = [shape_and_type(pair), *(answer(comparison) if mark else explain(pair))]
     yield f"{head}>\n    <{kind} message={_attribute(mark + (pair.reason or pair.status))}>"
     yield f"{_text(chr(10).join(line for line in lines if line))}</{kind}>\n  </testcase>\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firstdiff.reports import Report
-from firstdiff.reports.sentences import divergence, explain, number, shape_and_type, summary, title
+from firstdiff.reports.sentences import answer, divergence, number, shape_and_type, summary, title
 from firstdiff.reports.terminal import shown
 from firstdiff.schema import Comparison, Pair
 
@@ -20,7 +20,7 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
         yield f"> {_inline(warning)}\n\n"
     if comparison.first_divergence:
         yield f"**{_inline(divergence(comparison, comparison.first_divergence))}**\n\n"
-        for line in explain(comparison.pairs[comparison.first_divergence.pair]):
+        for line in answer(comparison):
             yield f"- {_inline(line)}\n"
         yield "\n"
     rows = [pair for pair in comparison.pairs if pair.status != "match"]

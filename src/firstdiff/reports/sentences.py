@@ -137,3 +137,48 @@ def divergence(comparison: Comparison, site: Divergence) -> str:
     pair = comparison.pairs[site.pair]
     kind = f", {pair.op}" if pair.op else ""
     return f"First divergence: {title(pair)}{kind}, {shape_and_type(pair)}"
+
+
+def answer(comparison: Comparison) -> Iterator[str]:
+    """The first divergence, who made the error, where it sits, and what else there is to know; one finding a line."""
+    first = comparison.first_divergence
+    if first is None:
+        return
+    pair = comparison.pairs[first.pair]
+    yield from _made_by(first, pair)
+    if pair.where:
+        yield f"Where: {pair.where.text}"
+    yield from explain(pair)
+    for cause in pair.diagnosis:
+        yield f"Cause: {cause.cause} (confidence {cause.confidence:.2g}): {cause.evidence}"
+        yield f"Fix: {cause.fix}"
+    others = [site.key for site in comparison.divergences if site.pair != first.pair]
+    if others:
+        more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
+        yield f"Introduced elsewhere, too: {', '.join(others[:5])}{more}"
+    yield from comparison.notes
+
+
+def _made_by(site: Divergence, pair: Pair) -> Iterator[str]:
+    words = {
+        "introduced": "The error was made here",
+        "inherited": "The error came in with the inputs",
+        "unknown": "Who made the error cannot be told",
+    }[site.origin]
+    inside = f", in the code of {site.inside}" if site.inside else ""
+    between = f", between {' and '.join(site.between)}" if site.between else ""
+    reason = f" ({pair.origin_reason})" if pair.origin_reason else ""
+    yield f"{words}{inside}{between}{reason}"
+
+
+def isolated(comparison: Comparison) -> str | None:
+    """What judging each operation alone found; None if that was not asked for."""
+    judged = [pair for pair in comparison.pairs if pair.isolated is not None]
+    if not judged:
+        return None
+    broken = [pair.key for pair in judged if pair.isolated and pair.isolated.status == "mismatch"]
+    unknown = sum(pair.isolated is not None and pair.isolated.status == "unknown" for pair in judged)
+    shown = ", ".join(broken[:8]) + (f" and {len(broken) - 8:,} more" if len(broken) > 8 else "")
+    differ = "operation differs" if len(broken) == 1 else "operations differ"
+    head = f"Alone, on its own inputs, {len(broken):,} {differ}: {shown}" if broken else "Alone, no operation differs"
+    return f"{head}; {unknown:,} of {len(judged):,} could not be judged alone"

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from firstdiff.reports import Report
-from firstdiff.reports.sentences import divergence, explain, number, summary, title
+from firstdiff.reports.sentences import answer, divergence, isolated, number, summary, title
 from firstdiff.reports.terminal import columns, paint, shown
 from firstdiff.schema import Comparison, Pair
 
 Sort = Literal["order", "worst"]
 
-_HEAD = ("tensor", "status", "shape", "dtype", "max abs", "rel L2", "1 - cosine", "mismatched")
+_HEAD = ("tensor", "status", "shape", "dtype", "max abs", "rel L2", "1 - cosine", "mismatched", "origin")
 _RIGHT = frozenset({4, 5, 6, 7})
 _STYLE = {"match": "green", "mismatch": "red", "failed": "red", "missing": "yellow", "extra": "yellow"}
 _MOST_ROWS = 60
@@ -52,8 +52,11 @@ def _answer(comparison: Comparison) -> Iterator[str]:
             break
     if comparison.first_divergence:
         yield paint(shown(divergence(comparison, comparison.first_divergence)), "bold") + "\n"
-        for line in explain(comparison.pairs[comparison.first_divergence.pair]):
+        for line in answer(comparison):
             yield f"  {shown(line)}\n"
+    alone = isolated(comparison)
+    if alone:
+        yield shown(alone) + "\n"
     yield paint(summary(comparison), "bold green" if comparison.verdict == "match" else "bold red") + "\n"
 
 
@@ -82,7 +85,13 @@ def _row(pair: Pair) -> tuple[str, ...]:
         return (*head, "", "", "", "") if pair.status in ("missing", "extra") else (*head, shown(pair.reason or ""))
     figures = (metrics.max_abs, metrics.rel_l2, metrics.one_minus_cosine)
     outside = f"{metrics.mismatched:,} / {metrics.elements:,}"
-    return (*head, *("-" if value is None else _brief(value) for value in figures), outside)
+    alone = f", alone: {pair.isolated.status}" if pair.isolated else ""
+    return (
+        *head,
+        *("-" if value is None else _brief(value) for value in figures),
+        outside,
+        f"{pair.origin or ''}{alone}",
+    )
 
 
 def _layout(pair: Pair) -> str:

@@ -53,11 +53,14 @@ def _run(path: Path, variant: Variant) -> None:
 class _Recorder:
     def __init__(self, writer: TraceWriter) -> None:
         self._writer = writer
-        self._seq = 0
+        self._seen: list[Array] = []
 
     def __call__(self, name: str, array: Array, role: Role = "output", **fields: Any) -> None:
-        self._writer.write(Record(name=name, role=role, seq=self._seq, **fields), np.asarray(array))
-        self._seq += 1
+        """Write one tensor; an input says which earlier tensor it is."""
+        earlier = [seq for seq, seen in enumerate(self._seen) if seen is array] if role == "input" else []
+        record = Record(name=name, role=role, seq=len(self._seen), sources=tuple(earlier[:1]), **fields)
+        self._writer.write(record, array)
+        self._seen.append(array)
 
 
 @final
@@ -105,12 +108,15 @@ class _Model:
         eps = self._variant.eps(layer, norm)
         y: Array = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + np.float32(eps))
         self._record(name, x, role="input")
-        self._record(name, y, op="LayerNorm", attrs={"eps": eps})
+        self._record(
+            name, y, op="LayerNorm", attrs={"eps": eps, "normalized_shape": [WIDTH], "elementwise_affine": False}
+        )
         return y
 
     def _linear(self, name: str, x: Array, width: int) -> Array:
-        weight = self._weight(name, x.shape[-1], width, 1 / math.sqrt(x.shape[-1]))
-        y = self._variant.matmul(x, weight)
+        weight = self._weight(name, width, x.shape[-1], 1 / math.sqrt(x.shape[-1]))
+        y = self._variant.matmul(x, weight.T)
+        self._record(name, x, role="input")
         self._record(name, y, op="Linear")
         return y
 

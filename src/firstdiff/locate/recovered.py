@@ -1,4 +1,4 @@
-"""Where two runs part: the first row that differs, and rows that only look well because a later step hid the error."""
+"""Rows that match although what they were computed from does not: a later step hid the error."""
 
 from __future__ import annotations
 
@@ -6,20 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from firstdiff.schema import Divergence, Pair
+from firstdiff.locate.graph import Graph
+from firstdiff.locate.row import EVIDENCE_ONLY
+from firstdiff.schema import Pair
 
 _DIGITS = re.compile(r"\d+")
-_EVIDENCE_ONLY = {"param", "buffer"}
-
-
-def first_divergence(pairs: Sequence[Pair]) -> Divergence | None:
-    """The first mismatch in the order of execution; weights are evidence, first only where there is nothing else."""
-    mismatches = [pair for pair in pairs if pair.status == "mismatch"]
-    only_weights = all(pair.role in _EVIDENCE_ONLY for pair in pairs)
-    for pair in mismatches:
-        if only_weights or pair.role not in _EVIDENCE_ONLY:
-            return Divergence(pair=pair.index, key=pair.key, name=pair.name, origin="unknown")
-    return None
 
 
 def mark_recovered(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
@@ -36,7 +27,7 @@ def mark_recovered(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     marked: list[Pair] = []
     for pair in pairs:
         place = (pair.name, pair.step)
-        if pair.metrics is None or pair.role in _EVIDENCE_ONLY:
+        if pair.metrics is None or pair.role in EVIDENCE_ONLY:
             marked.append(pair)
             continue
         if pair.role == "input":
@@ -51,4 +42,17 @@ def mark_recovered(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
             source = before.index if before is not None and before.status == "mismatch" else None
         marked.append(replace(pair, recovers_from=source) if pair.status == "match" and source is not None else pair)
         last_namesake[_DIGITS.sub("#", pair.name)] = last = pair
+    return tuple(marked)
+
+
+def mark_recovered_by(graph: Graph) -> tuple[Pair, ...]:
+    """As `mark_recovered`, but by what feeds a row wherever the records tell."""
+    marked = list(mark_recovered([row.pair for row in graph.rows]))
+    for place, row in enumerate(graph.rows):
+        fed = graph.compared[place]
+        if row.record is None or row.is_evidence or fed.guessed or fed.incomplete or row.pair.role == "input":
+            continue
+        wrong = [at for at in fed.rows if graph.rows[at].differs] if row.pair.status == "match" else []
+        source = graph.rows[wrong[0]].pair.index if wrong else None
+        marked[place] = replace(row.pair, recovers_from=source)
     return tuple(marked)

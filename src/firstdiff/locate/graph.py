@@ -1,0 +1,169 @@
+"""Which rows feed which, by the reference's records: its calls, what ran inside them, and `from`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from firstdiff.locate.branches import in_parallel
+from firstdiff.locate.calls import Call, Calls, before
+from firstdiff.locate.row import Row
+from firstdiff.trace import Record
+
+# how far back in a caller's code a result is looked for that nothing has used yet
+_RECENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Feeding:
+    """What a row was computed from.
+
+    rows: places of rows, in order
+    guessed: the records do not tell; these are what came before
+    incomplete: something else feeds it that was not compared, or not recorded
+    outside: it is no result of anything: it was given to the model, or is a constant
+    """
+
+    rows: tuple[int, ...] = ()
+    guessed: bool = False
+    incomplete: bool = False
+    outside: bool = False
+
+
+@final
+class Graph:
+    """`direct` is what the records say; `compared` looks through rows that only the reference has."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+        self.wrong_weights = [row.pair.name for row in rows if row.is_evidence and row.differs]
+        self.calls = Calls(rows)
+        self._places = _by_seq(rows)
+        self._has_inputs = any(row.record is not None and row.record.role == "input" for row in rows)
+        self._outputs = [place for place, row in enumerate(rows) if row.record and not row.is_evidence]
+        self._consumed = self._all_consumed()
+        self.direct = [self._feeding(place) for place in range(len(rows))]
+        self.compared = self._seen_through()
+
+    def through(self, place: int, seq: int) -> int | None:
+        """The row that brings a recorded tensor to a call: the input of a call around it, if the tensor is one."""
+        record = self.rows[place].record
+        origin = self._places.get((record.rank, seq)) if record else None
+        if origin is None:
+            return None
+        outer = self.calls.around(place)
+        while outer is not None and not (outer.inputs and outer.inputs[0] <= origin):
+            for given in outer.inputs:
+                said = self.rows[given].record
+                if given < place and said is not None and said.sources == (seq,) and not said.attrs.get("view"):
+                    return given
+            farther = self.calls.around((outer.inputs or outer.outputs)[0])
+            outer = farther if farther is not None and farther.end > outer.end else None
+        return origin
+
+    def _feeding(self, place: int) -> Feeding:
+        row = self.rows[place]
+        record = row.record
+        if record is None or row.is_evidence:
+            return Feeding(outside=True)
+        if record.sources:
+            return self._named(place, record)
+        if record.role == "input":
+            return self._computed_in_parent(place, record)
+        return self._output(place, record)
+
+    def _named(self, place: int, record: Record) -> Feeding:
+        found = [self.through(place, seq) for seq in record.sources]
+        there = _before(place, (origin for origin in found if origin is not None and not self.rows[origin].is_evidence))
+        lost = any(origin is None for origin in found)
+        if not self._has_inputs and record.role != "input":  # what is not a recorded output may feed it too
+            return Feeding(_before(place, [*there, *self._guess(place).rows]), guessed=True)
+        return Feeding(there, incomplete=lost, outside=not there and not lost)
+
+    def _computed_in_parent(self, place: int, record: Record) -> Feeding:
+        """An input that is no recorded tensor: made by its caller's code of what that had at hand."""
+        outer = self.calls.around(place)
+        if outer is None:
+            return Feeding(outside=True) if record.parent is None else self._guess(place)
+        fed = self._at_hand(outer, place)
+        return Feeding(fed) if fed else Feeding(outside=True)
+
+    def _output(self, place: int, record: Record) -> Feeding:
+        call = self.calls.of(place)
+        fed = self._at_hand(call, place)
+        if fed:
+            return Feeding(fed)
+        is_function = record.op is not None and record.op[:1].islower() and record.parent is not None
+        if is_function and self._has_inputs:
+            return Feeding(outside=True)  # a function of no tensors, such as arange
+        return self._guess(place)
+
+    def _at_hand(self, call: Call, place: int) -> tuple[int, ...]:
+        """What a call's code has by then: its inputs, the last thing it called, and results nothing has used yet."""
+        inner = [at for at in before(call.inner, place)[-_RECENT:] if self._is_output(at)]
+        last = self.calls.of(inner[-1]).outputs if inner else []
+        unused = [at for at in inner if at not in self._consumed]
+        return _before(place, [*call.inputs, *last, *unused])
+
+    def _guess(self, place: int) -> Feeding:
+        """What came before: in the same caller's code if there was anything, else whatever feeds the caller."""
+        outer = self.calls.around(place)
+        earlier = before(outer.inner if outer else self._outputs, place)
+        name = self.rows[place].pair.name
+        there = (at for at in reversed(earlier) if self._is_output(at) and self._same_run(place, at))
+        last = next((at for at in there if not in_parallel(name, self.rows[at].pair.name)), None)
+        if last is not None:
+            recent = earlier[-_RECENT:] if outer else ()
+            unused = [at for at in recent if at < last and at not in self._consumed]
+            return Feeding(_before(place, [*unused, last]), guessed=True)
+        if outer is not None and outer.inputs:
+            return Feeding(_before(place, outer.inputs), guessed=True)
+        if outer is not None and outer.outputs and outer.outputs[0] != place:
+            fed = self._guess(outer.outputs[0])
+            return Feeding(_before(place, fed.rows), guessed=True, incomplete=fed.incomplete)
+        return Feeding(guessed=True, incomplete=True)
+
+    def _seen_through(self) -> list[Feeding]:
+        found: list[Feeding] = []
+        for place, fed in enumerate(self.direct):
+            rows: set[int] = set()
+            guessed, incomplete = fed.guessed, fed.incomplete
+            for at in fed.rows:
+                if self.rows[at].compared:
+                    rows.add(at)
+                    continue
+                rows.update(found[at].rows)
+                guessed |= found[at].guessed
+                incomplete |= found[at].incomplete or found[at].outside
+            found.append(Feeding(_before(place, rows), guessed, incomplete, fed.outside))
+        return found
+
+    def _all_consumed(self) -> set[int]:
+        used: set[int] = set()
+        for row in self.rows:
+            record = row.record
+            if record is not None and not row.is_evidence:
+                used.update(
+                    self._places[record.rank, seq] for seq in record.sources if (record.rank, seq) in self._places
+                )
+        return used
+
+    def _is_output(self, place: int) -> bool:
+        return self.rows[place].pair.role != "input"
+
+    def _same_run(self, place: int, other: int) -> bool:
+        one, two = self.rows[place].pair, self.rows[other].pair
+        return (one.step, one.rank) == (two.step, two.rank)
+
+
+def _by_seq(rows: Sequence[Row]) -> dict[tuple[int, int], int]:
+    return {
+        (record.rank, record.seq): place
+        for place, row in enumerate(rows)
+        if (record := row.record) is not None and record.seq is not None
+    }
+
+
+def _before(place: int, places: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted({at for at in places if at < place}))

@@ -1,0 +1,134 @@
+"""From judged rows to the answer: where do the two runs part?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from firstdiff.errors import ReadError
+from firstdiff.locate.graph import Graph
+from firstdiff.locate.growth import depth_of
+from firstdiff.locate.nonfinite import nonfinite_notes
+from firstdiff.locate.origin import Finding, finding
+from firstdiff.locate.recovered import mark_recovered_by
+from firstdiff.locate.refine import Refining
+from firstdiff.locate.replay_row import Replays
+from firstdiff.locate.row import EVIDENCE_ONLY, DepthPoint, Located, Row
+from firstdiff.locate.where import where_of
+from firstdiff.schema import Divergence, Pair, Where
+
+_MOST_WHERE = 50
+_WHERE_ELEMENTS = 16_000_000
+_ORDERS = {
+    "natural": "Rows are in the order of their names, which need not be that of execution; record seq, or number them",
+    "layer_stage": "Rows are in the order of layers and stages that their names tell",
+}
+
+
+def first_divergence(pairs: Sequence[Pair]) -> Divergence | None:
+    """The first mismatch in the order of execution; weights are evidence, first only where there is nothing else."""
+    place = _first([pair.status == "mismatch" for pair in pairs], [pair.role in EVIDENCE_ONLY for pair in pairs])
+    if place is None:
+        return None
+    pair = pairs[place]
+    return Divergence(pair=pair.index, key=pair.key, name=pair.name, origin="unknown")
+
+
+def locate(rows: Sequence[Row], *, order: str) -> Located:
+    """Name the first row that differs, who made each error, and where in the tensor it sits.
+
+    rows: judged, in the order of the reference
+    order: the rule that gave that order, as `Trace.order` has it
+    """
+    graph = Graph(rows)
+    replays = Replays(graph)
+    refining = Refining(graph, replays)
+    differing = _rows_that_differ(rows)
+    findings = refining.refined({place: finding(graph, place) for place in differing})
+    sites = _sites(graph, findings)
+    origins = _with_origin(mark_recovered_by(graph), findings)
+    pairs = _with_where(origins, rows, [*differing[:1], *sites, *differing])
+    first = findings[differing[0]].site(graph, differing[0]) if differing else None
+    notes = [*_notes(graph, findings, differing, order, refining.left_out), *nonfinite_notes(graph, replays.values)]
+    return Located(pairs, first, tuple(sites.values()), tuple(_depth(rows)), tuple(notes))
+
+
+def _rows_that_differ(rows: Sequence[Row]) -> list[int]:
+    only_weights = all(row.is_evidence for row in rows)
+    return [place for place, row in enumerate(rows) if row.differs and (only_weights or not row.is_evidence)]
+
+
+def _first(differs: Sequence[bool], evidence: Sequence[bool]) -> int | None:
+    only_weights = all(evidence)
+    for place, (wrong, weight) in enumerate(zip(differs, evidence, strict=True)):
+        if wrong and (only_weights or not weight):
+            return place
+    return None
+
+
+def _sites(graph: Graph, findings: dict[int, Finding]) -> dict[int, Divergence]:
+    """One for each place in the code: the outputs of one call, and its calls in later steps, are the same."""
+    found: dict[int, Divergence] = {}
+    seen: set[tuple[str, int, bool]] = set()
+    for place, made in findings.items():
+        row = graph.rows[place]
+        same = (row.pair.name, row.record.call if row.record else 0, row.pair.role == "input")
+        if made.origin == "introduced" and same not in seen:
+            seen.add(same)
+            found[place] = made.site(graph, place)
+    return found
+
+
+def _with_origin(pairs: tuple[Pair, ...], findings: dict[int, Finding]) -> list[Pair]:
+    marked = list(pairs)
+    for place, made in findings.items():
+        marked[place] = replace(marked[place], origin=made.origin, origin_reason=made.text)
+    return marked
+
+
+def _with_where(pairs: list[Pair], rows: Sequence[Row], wanted: list[int]) -> tuple[Pair, ...]:
+    """For the rows that matter first, as far as a budget of elements goes."""
+    budget = _WHERE_ELEMENTS
+    for number, place in enumerate(dict.fromkeys(wanted)):
+        sources = rows[place].sources
+        size = sources[0].size if sources else 0
+        if number > _MOST_WHERE or (number and size > budget):
+            continue
+        budget -= size
+        pairs[place] = replace(pairs[place], where=_where(rows[place]))
+    return tuple(pairs)
+
+
+def _where(row: Row) -> Where | None:
+    try:
+        return where_of(row)
+    except ReadError:
+        return None
+
+
+def _depth(rows: Sequence[Row]) -> Iterator[DepthPoint]:
+    for row in rows:
+        point = depth_of(row)
+        if point is not None:
+            yield point
+
+
+def _notes(
+    graph: Graph, findings: dict[int, Finding], differing: list[int], order: str, left_out: int
+) -> Iterator[str]:
+    if not differing:
+        if graph.wrong_weights:
+            names = ", ".join(graph.wrong_weights[:3])
+            yield f"Only weights differ ({names}); nothing computed on this input shows it"
+        return
+    if order in _ORDERS:
+        yield _ORDERS[order]
+    first = findings[differing[0]]
+    if first.estimated:
+        yield (
+            f"What {graph.rows[differing[0]].pair.key} was computed from was not recorded or not compared, so who made "
+            "the error is an estimate; capture inputs too (fd.capture does), or record them with role='input' and from"
+        )
+    if left_out:
+        rows = f"{left_out} row{'' if left_out == 1 else 's'} that differ{'s' if left_out == 1 else ''}"
+        yield f"{rows} would take long to compute again and were not; --isolate judges them too"

@@ -1,0 +1,7 @@
+"""Operators in plain float64, and recorded operations computed again with them. `docs/replay.md` lists them."""
+
+from firstdiff.ops.plan import Plan
+from firstdiff.ops.replaying import NotReplayable, Replayed, plans, replay, reproduce
+from firstdiff.ops.residuals import fit_limit, fits, residual
+
+__all__ = ["NotReplayable", "Plan", "Replayed", "fit_limit", "fits", "plans", "replay", "reproduce", "residual"]

@@ -1,0 +1,205 @@
+"""Activation functions, and the table that finds one by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+
+from firstdiff.ops.arrays import doubles, per_channel
+from firstdiff.ops.erf import erfc
+from firstdiff.ops.operator import operator
+
+_SELU_ALPHA = 1.6732632423543772848170429916717
+_SELU_SCALE = 1.0507009873554804934193349852946
+
+
+@operator
+def identity(input: np.ndarray) -> Any:
+    """The values as they are."""
+    return doubles(input)
+
+
+@operator
+def relu(input: np.ndarray) -> Any:
+    """`max(x, 0)`."""
+    return np.maximum(doubles(input), 0.0)
+
+
+@operator
+def relu_squared(input: np.ndarray) -> Any:
+    """`max(x, 0)^2`."""
+    return relu(input) ** 2
+
+
+@operator
+def clamp(input: np.ndarray, *, min: float | None = None, max: float | None = None) -> Any:
+    """Values pushed into `[min, max]`; NaN stays."""
+    x = doubles(input)
+    x = x if min is None else np.maximum(x, min)
+    return x if max is None else np.minimum(x, max)
+
+
+@operator
+def sigmoid(input: np.ndarray) -> Any:
+    """`1 / (1 + exp(-x))`."""
+    x = doubles(input)
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, small) / (1.0 + small)
+
+
+@operator
+def gelu(input: np.ndarray, *, approximate: str = "none") -> Any:
+    """`x` times the normal distribution function of x.
+
+    approximate: "none" (by erf), "tanh", or "quick" (`x * sigmoid(1.702 x)`)
+    """
+    x = doubles(input)
+    if approximate == "none":
+        return 0.5 * x * erfc(x / -sqrt(2.0))
+    if approximate == "tanh":
+        return 0.5 * x * (1.0 + np.tanh(sqrt(2.0 / pi) * (x + 0.044715 * x * x * x)))
+    if approximate == "quick":
+        return x * sigmoid(1.702 * x)
+    raise ValueError(f"approximate is {approximate!r}; it takes 'none', 'tanh' or 'quick'")
+
+
+@operator
+def silu(input: np.ndarray, *, beta: float = 1.0) -> Any:
+    """`x * sigmoid(beta x)`, also called swish."""
+    x = doubles(input)
+    return x * sigmoid(beta * x)
+
+
+@operator
+def softplus(input: np.ndarray, *, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    """`log(1 + exp(beta x)) / beta`; x itself where `beta x` is above the threshold."""
+    x = doubles(input)
+    return np.where(beta * x > threshold, x, np.logaddexp(0.0, beta * x) / beta)
+
+
+@operator
+def mish(input: np.ndarray) -> Any:
+    """`x * tanh(softplus(x))`."""
+    x = doubles(input)
+    return x * np.tanh(np.logaddexp(0.0, x))
+
+
+@operator
+def tanh(input: np.ndarray) -> Any:
+    """The hyperbolic tangent."""
+    return np.tanh(doubles(input))
+
+
+@operator
+def snake(
+    input: np.ndarray,
+    alpha: np.ndarray,
+    beta: np.ndarray | None = None,
+    *,
+    logarithmic: bool = False,
+    eps: float = 1e-9,
+    axis: int = 1,
+) -> Any:
+    """`x + sin(alpha x)^2 / (beta + eps)`, as in vocoders; beta is alpha unless given.
+
+    alpha, beta: one number for each channel of `axis`, or one for all
+    logarithmic: they are stored as logarithms
+    """
+    x = doubles(input)
+    rate, size = (_channels(item, x.ndim, axis) for item in (alpha, alpha if beta is None else beta))
+    if logarithmic:
+        rate, size = np.exp(rate), np.exp(size)
+    return x + np.sin(rate * x) ** 2 / (size + eps)
+
+
+@operator
+def leaky_relu(input: np.ndarray, *, negative_slope: float = 0.01) -> Any:
+    """x, or `negative_slope * x` below 0."""
+    x = doubles(input)
+    return np.where(x > 0, x, negative_slope * x)
+
+
+@operator
+def prelu(input: np.ndarray, weight: np.ndarray) -> Any:
+    """`leaky_relu` with a slope of its own for each channel of axis 1."""
+    x = doubles(input)
+    slope = _channels(weight, x.ndim, 1) if x.ndim > 1 else doubles(weight)
+    return np.where(x > 0, x, slope * x)
+
+
+@operator
+def elu(input: np.ndarray, *, alpha: float = 1.0, scale: float = 1.0, width: float = 1.0) -> Any:
+    """`scale * x`, or `scale * alpha * (exp(x / width) - 1)` below 0: ELU, CELU (width = alpha) and SELU."""
+    x = doubles(input)
+    return scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0) / width))
+
+
+@operator
+def selu(input: np.ndarray) -> Any:
+    """`elu` with the two constants that keep mean 0 and variance 1."""
+    return elu(input, alpha=_SELU_ALPHA, scale=_SELU_SCALE)
+
+
+@operator
+def celu(input: np.ndarray, *, alpha: float = 1.0) -> Any:
+    """`elu` whose slope is continuous for every alpha."""
+    return elu(input, alpha=alpha, width=alpha)
+
+
+@operator
+def hardsigmoid(input: np.ndarray) -> Any:
+    """`(x + 3) / 6` pushed into `[0, 1]`."""
+    return clamp((doubles(input) + 3.0) / 6.0, min=0.0, max=1.0)
+
+
+@operator
+def hardswish(input: np.ndarray) -> Any:
+    """`x * hardsigmoid(x)`."""
+    return doubles(input) * hardsigmoid(input)
+
+
+@operator
+def logsigmoid(input: np.ndarray) -> Any:
+    """The logarithm of the sigmoid."""
+    return -np.logaddexp(0.0, -doubles(input))
+
+
+def _channels(values: np.ndarray, ndim: int, axis: int) -> np.ndarray:
+    """One number for all, one for each channel, or an array that already has its axes in place."""
+    array = doubles(values)
+    return array if array.ndim == ndim or array.size == 1 else per_channel(array, ndim, axis)
+
+
+# Names as settings and configurations spell them
+BY_NAME: dict[str, Callable[[np.ndarray], Any]] = {
+    "none": identity,
+    "linear": identity,
+    "relu": relu,
+    "relu2": relu_squared,
+    "sigmoid": sigmoid,
+    "tanh": tanh,
+    "silu": silu,
+    "swish": silu,
+    "mish": mish,
+    "gelu": gelu,
+    "gelu_tanh": lambda x: gelu(x, approximate="tanh"),
+    "gelu_new": lambda x: gelu(x, approximate="tanh"),
+    "gelu_pytorch_tanh": lambda x: gelu(x, approximate="tanh"),
+    "quick_gelu": lambda x: gelu(x, approximate="quick"),
+    "softplus": softplus,
+    "selu": selu,
+    "elu": elu,
+    "leaky_relu": leaky_relu,
+    "hardswish": hardswish,
+}
+
+
+@operator
+def activate(input: np.ndarray, *, activation: str) -> Any:
+    """The activation of that name."""
+    if activation not in BY_NAME:
+        raise ValueError(f"no activation is called {activation!r}; known are {', '.join(BY_NAME)}")
+    return BY_NAME[activation](input)

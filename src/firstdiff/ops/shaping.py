@@ -1,0 +1,113 @@
+"""Operations that move values about, or choose among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from firstdiff.ops.arrays import doubles, whole_numbers
+from firstdiff.ops.operator import operator
+
+
+@operator
+def cat(tensors: Sequence[np.ndarray], *, dim: int = 0) -> Any:
+    """One after the other along an axis; empty vectors count for nothing, as in torch."""
+    parts = [doubles(item) for item in tensors]
+    return np.concatenate([part for part in parts if part.shape != (0,)] or parts, axis=dim)
+
+
+@operator
+def stack(tensors: Sequence[np.ndarray], *, dim: int = 0) -> Any:
+    """Side by side along a new axis."""
+    return np.stack([doubles(item) for item in tensors], axis=dim)
+
+
+def split(input: np.ndarray, *, size: int | Sequence[int], dim: int = 0) -> tuple[np.ndarray, ...]:
+    """Parts of `size` elements each (the last may be shorter), or of the sizes given."""
+    x = doubles(input)
+    length = x.shape[dim]
+    cuts = np.arange(size, length, size) if isinstance(size, int) else np.cumsum(size)[:-1]
+    return tuple(np.split(x, cuts, axis=dim))
+
+
+def chunk(input: np.ndarray, *, chunks: int, dim: int = 0) -> tuple[np.ndarray, ...]:
+    """At most so many parts of one size (the last may be shorter)."""
+    return split(input, size=max(1, -(-np.shape(input)[dim] // chunks)), dim=dim)
+
+
+def unbind(input: np.ndarray, *, dim: int = 0) -> tuple[np.ndarray, ...]:
+    """Every slice along an axis."""
+    return tuple(np.moveaxis(doubles(input), dim, 0))
+
+
+@operator
+def flip(input: np.ndarray, *, dims: Sequence[int]) -> Any:
+    """The order along axes turned round."""
+    return np.flip(doubles(input), axis=tuple(dims))
+
+
+@operator
+def roll(input: np.ndarray, *, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Any:
+    """Elements moved along axes, those that leave one end come in at the other."""
+    return np.roll(doubles(input), _exactly(shifts), axis=None if dims is None else _exactly(dims))
+
+
+@operator
+def repeat_interleave(input: np.ndarray, *, repeats: int, dim: int | None = None) -> Any:
+    """Each element several times in a row."""
+    return np.repeat(doubles(input), repeats, axis=dim)
+
+
+@operator
+def where(condition: np.ndarray, input: Any, other: Any) -> Any:
+    """`input` where the condition holds, `other` elsewhere."""
+    return np.where(np.asarray(condition).astype(bool), doubles(input), doubles(other))
+
+
+@operator
+def masked_fill(input: np.ndarray, mask: np.ndarray, *, value: float) -> Any:
+    """`value` where the mask holds."""
+    return np.where(np.asarray(mask).astype(bool), value, doubles(input))
+
+
+@operator
+def triangle(input: np.ndarray, *, diagonal: int = 0, upper: bool = False) -> Any:
+    """The lower, or upper, triangle of matrices; zeros elsewhere."""
+    return (np.triu if upper else np.tril)(doubles(input), diagonal)
+
+
+@operator
+def gather(input: np.ndarray, index: np.ndarray, *, dim: int) -> Any:
+    """For each number of the index, that element along an axis."""
+    x, wanted = doubles(input), whole_numbers(index)
+    others = [slice(None) if axis == dim % x.ndim else slice(size) for axis, size in enumerate(wanted.shape)]
+    return np.take_along_axis(x[tuple(others)], wanted, axis=dim)
+
+
+@operator
+def index_select(input: np.ndarray, index: np.ndarray, *, dim: int) -> Any:
+    """The slices an index names, along an axis."""
+    return np.take(doubles(input), whole_numbers(index), axis=dim)
+
+
+@operator
+def pad(input: np.ndarray, *, pad: Sequence[int], mode: str = "constant", value: float = 0.0) -> Any:
+    """Elements added at, or with negative numbers cut from, the ends of the last axes, the last one first.
+
+    mode: "constant", "reflect", "replicate" or "circular"
+    """
+    x = doubles(input)
+    pairs = [(int(before), int(after)) for before, after in zip(pad[0::2], pad[1::2], strict=True)]
+    edges = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
+    kept = [slice(max(0, -before), size - max(0, -after)) for (before, after), size in zip(edges, x.shape, strict=True)]
+    widths = [(max(0, before), max(0, after)) for before, after in edges]
+    if mode == "constant":
+        return np.pad(x[tuple(kept)], widths, constant_values=value)
+    ways = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    return np.pad(x[tuple(kept)], widths, mode=ways[mode])  # type: ignore[call-overload]
+
+
+def _exactly(value: int | Sequence[int]) -> int | tuple[int, ...]:
+    return value if isinstance(value, int) else tuple(value)

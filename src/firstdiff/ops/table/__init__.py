@@ -1,0 +1,40 @@
+"""Which operator each kind of recorded operation is. The first row that supports one reads it."""
+
+from __future__ import annotations
+
+from firstdiff.ops.table import (
+    activations,
+    arithmetic,
+    attention,
+    conv,
+    embedding,
+    gated,
+    linear,
+    norms,
+    pooling,
+    reductions,
+    rotary,
+    selecting,
+    shaping,
+    spectral,
+)
+from firstdiff.ops.table.row import Row
+
+TABLE: tuple[Row, ...] = (
+    *gated.ROWS,
+    *linear.ROWS,
+    *conv.ROWS,
+    *embedding.ROWS,
+    *norms.ROWS,
+    *activations.ROWS,
+    *attention.ROWS,
+    *rotary.ROWS,
+    *arithmetic.ROWS,
+    *reductions.ROWS,
+    *shaping.ROWS,
+    *selecting.ROWS,
+    *pooling.ROWS,
+    *spectral.ROWS,
+)
+
+__all__ = ["TABLE", "Row"]

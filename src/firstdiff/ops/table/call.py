@@ -1,0 +1,149 @@
+"""A recorded operation, asked for what an operator needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from firstdiff.ops.norms import weight_norm
+
+_MAIN_SLOTS = ("input", "0", "x", "hidden_states", "hidden_state", "tensor")
+# names that parameters and buffers have
+_OF_MODULES = ("weight", "bias", "running", "inv_freq", "alpha", "fb")
+_PARAMS = "capture with params='all'"
+_INPUTS = "capture inputs too (roles that include 'input', and no max_bytes)"
+
+
+class UnrecordedError(Exception):
+    """Something the operation needs is not in the record; `record_next` says how to get it there."""
+
+    def __init__(self, reason: str, record_next: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.record_next = record_next
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Settings as recorded, and the names of those that were not."""
+
+    settings: dict[str, Any]
+    assumed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a module or a function.
+
+    op: the class of the module, or the name of the function
+    attrs: its scalar attributes or arguments
+    inputs: by slot
+    params: parameters and buffers by the names the module has for them
+    name: what it is called in texts
+    """
+
+    op: str
+    attrs: Mapping[str, Any]
+    inputs: Mapping[str, np.ndarray]
+    params: Mapping[str, np.ndarray]
+    name: str
+
+    @property
+    def is_function(self) -> bool:
+        """Functions are spelt small; what is not said of them is at torch's default."""
+        return self.op[:1].islower()
+
+    def main(self) -> np.ndarray:
+        """The tensor operated on: the first argument, or the only one of a module, whatever its name."""
+        found = next((self.inputs[slot] for slot in _MAIN_SLOTS if slot in self.inputs), None)
+        if found is None and self.is_function:
+            found = self.optional(*_MAIN_SLOTS)
+        elif found is None and len(self.inputs) == 1:
+            found = next(iter(self.inputs.values()))
+        if found is None:
+            raise UnrecordedError(f"the input of {self.name} was not recorded", _INPUTS)
+        return found
+
+    def array(self, *names: str) -> np.ndarray:
+        """The input or parameter that has the first of these names that is there."""
+        found = self.optional(*names)
+        if found is None:
+            raise self._missing(names[0])
+        return found
+
+    def optional(self, *names: str) -> np.ndarray | None:
+        """As `array`, but None where the operation has none; one that is known of must have been recorded."""
+        for name in names:
+            for held in (self.params, self.inputs):
+                if name in held:
+                    return held[name]
+        known, views = self.attrs.get("params"), self.attrs.get("views") or ()
+        for name in names:
+            if isinstance(known, Mapping) and name in known:
+                if name in views:
+                    what = f"the {name} of {self.name} is a view of {known[name]}, and was not recorded itself"
+                    raise UnrecordedError(what, "capture with level='op', which records views too")
+                raise UnrecordedError(f"{known[name]}, the {name} of {self.name}, was not recorded", _PARAMS)
+        return None
+
+    def operand(self, *names: str) -> np.ndarray | float:
+        """As `array`, or a plain number among the arguments."""
+        number = self.told(*names)
+        if isinstance(number, int | float) and not any(name in self.inputs for name in names):
+            return number
+        return self.array(*names)
+
+    def weight(self) -> np.ndarray:
+        """The weight, put together where it is kept as a direction and a length (weight normalisation)."""
+        for length, direction in (
+            ("weight_g", "weight_v"),
+            ("parametrizations.weight.original0", "parametrizations.weight.original1"),
+        ):
+            if length in self.params and direction in self.params:
+                return weight_norm(self.params[direction], self.params[length])
+        return self.array("weight")
+
+    def told(self, *names: str, default: Any = None) -> Any:
+        """The first of these attributes or arguments that was recorded."""
+        arguments = self.attrs.get("args")
+        for held in (self.attrs, arguments if isinstance(arguments, Mapping) else {}):
+            for name in names:
+                if held.get(name) is not None:
+                    return _number(held[name])
+        return default
+
+    def needed(self, *names: str) -> Any:
+        """As `told`, for what cannot be done without."""
+        found = self.told(*names)
+        if found is None:
+            raise UnrecordedError(
+                f"the {names[0]} of {self.name} was not recorded",
+                f"record it as an attribute: attrs={{{names[0]!r}: …}}",
+            )
+        return found
+
+    def read(self, *names: str, **spelt: str) -> Read:
+        """Settings by name, or by another name the record has for them; what a module does not tell is assumed."""
+        wanted = {**{name: name for name in names}, **spelt}
+        found = {
+            ours: _number(self.attrs[theirs]) for ours, theirs in wanted.items() if self.attrs.get(theirs) is not None
+        }
+        untold = () if self.is_function else tuple(ours for ours, theirs in wanted.items() if theirs not in self.attrs)
+        return Read(found, untold)
+
+    def random(self) -> UnrecordedError:
+        """Dropout that was at work leaves numbers nobody can compute again."""
+        return UnrecordedError(f"{self.name} drops values at random", "capture with the model in eval mode")
+
+    def _missing(self, name: str) -> UnrecordedError:
+        if any(word in name for word in _OF_MODULES):
+            return UnrecordedError(f"the {name} of {self.name} was not recorded", _PARAMS)
+        return UnrecordedError(f"the argument {name!r} of {self.name} was not recorded", _INPUTS)
+
+
+def _number(value: Any) -> Any:
+    """JSON has no infinities and no NaN; they are recorded as texts."""
+    return float(value) if isinstance(value, str) and value in ("inf", "-inf", "nan") else value

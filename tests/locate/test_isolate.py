@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from firstdiff.locate import isolate, locate, replay_row
+from firstdiff.trace import Trace
+from tests.capture.models import Function, captured
+from tests.locate.compared import rows_of
+from tests.locate.models import change, model, trace
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return trace(model(), tmp_path_factory.mktemp("reference") / "t")
+
+
+def broken(reference: Trace, candidate: Trace) -> list[str]:
+    rows = rows_of(reference, candidate)
+    found = zip(rows, isolate(rows), strict=True)
+    return [row.pair.key for row, judged in found if judged and judged.status == "mismatch"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "keys"),
+    [
+        ("layers.0.ln_1!eps", ["layers.0.ln_1"]),
+        ("layers.1.mlp.1!activation", ["layers.1.mlp.1"]),
+        ("layers.1.attn.qkv!weight", ["layers.1.attn.qkv.linear"]),
+    ],
+)
+def test_one_broken_layer_is_one_row(reference: Trace, tmp_path: Path, fault: str, keys: list[str]) -> None:
+    assert broken(reference, trace(change(model(shuffled=True), fault), tmp_path / "c")) == keys
+
+
+def test_healthy_noise_breaks_nothing(reference: Trace, tmp_path: Path) -> None:
+    rows = rows_of(reference, trace(model(shuffled=True), tmp_path / "c"))
+    found = isolate(rows)
+    assert {result.status for result in found if result} == {"match", "unknown"}
+    judged = [row.pair.key for row, result in zip(rows, found, strict=True) if result and result.status == "match"]
+    assert {"wte", "layers.0.ln_1", "layers.0.attn.softmax", "layers.0.mlp.1", "layers.0", "root"} <= set(judged)
+    assert all(result is None for row, result in zip(rows, found, strict=True) if row.pair.role == "param")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(torch.float32, torch.bfloat16), (torch.bfloat16, torch.float32), (torch.float32, torch.float64)],
+)
+def test_another_precision_breaks_nothing(tmp_path: Path, ours: torch.dtype, theirs: torch.dtype) -> None:
+    sides = trace(model(dtype=ours), tmp_path / "r"), trace(model(shuffled=True, dtype=theirs), tmp_path / "c")
+    assert broken(*sides) == []
+
+
+def test_code_between_modules_is_one_row(reference: Trace, tmp_path: Path) -> None:
+    other = trace(model(["layers.1.after_ln_1"], shuffled=True), tmp_path / "c")
+    assert broken(reference, other) == ["layers.1.attn:in.0"]
+
+
+def test_bf16_shows_a_channel_that_outputs_hide(tmp_path: Path) -> None:
+    """Three percent of one channel pass as bf16 noise; computed again from its own inputs the layer is found out."""
+    ours = trace(model(dtype=torch.bfloat16), tmp_path / "r")
+    made = model(shuffled=True, dtype=torch.bfloat16)
+    with torch.no_grad():
+        made.layers[1].ln_2.weight[3] *= 1.03
+    theirs = trace(made, tmp_path / "c")
+    rows = rows_of(ours, theirs)
+    row = next(row for row in rows if row.pair.key == "layers.1.ln_2")
+    assert row.pair.status == "match"
+    assert broken(ours, theirs) == ["layers.1.ln_2"]
+
+
+def test_what_cannot_be_judged_says_what_to_record(reference: Trace, tmp_path: Path) -> None:
+    few = trace(model(shuffled=True), tmp_path / "c", include=["layers.1*"])
+    rows = rows_of(reference, few)
+    at = next(place for place, row in enumerate(rows) if row.pair.key == "layers.1.attn.qkv")
+    unknown = [result for result in isolate(rows) if result and result.status == "unknown"]
+    assert unknown
+    assert all(result.reason and result.record_next for result in unknown)
+    assert replay_row(rows, at).status == "match"
+
+
+def test_plain_arrays_cannot_be_judged() -> None:
+    (found,) = isolate(rows_of({"a": np.ones(3)}, {"a": np.ones(3)}))
+    assert found is not None
+    assert (found.status, found.record_next) == ("unknown", "record op and attrs")
+
+
+def test_an_error_within_tolerance_upstream_is_found(tmp_path: Path) -> None:
+    """The first row that differs is right for its inputs: the one that is wrong passed as noise."""
+
+    def side(name: str, shift: float) -> Trace:
+        # a sum that loses its leading digits makes a small error large
+        made = Function(lambda _, x: torch.sub(torch.add(x, 1000.0 + shift), 1000.0) * 4)
+        return captured(made, tmp_path / name, torch.linspace(-2, 2, 64))
+
+    found = locate(rows_of(side("r", 0.0), side("c", 1e-2)), order="seq")
+    assert found.first_divergence is not None
+    by_key = {pair.key: pair for pair in found.pairs}
+    assert by_key["root.add"].status == "match"
+    assert found.first_divergence.key == "root.sub"
+    assert found.first_divergence.origin == "inherited"
+    assert [site.key for site in found.divergences] == ["root.add"]
+    assert by_key["root.add"].origin == "introduced"

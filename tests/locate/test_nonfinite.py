@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from firstdiff.locate import Located
+from tests.capture.models import Function, captured
+from tests.locate.compared import located
+
+Forward = Callable[..., torch.Tensor]
+
+
+def compared(path: Path, reference: Forward, candidate: Forward, x: torch.Tensor, **children: nn.Module) -> Located:
+    ours = captured(Function(reference, **children), path / "r", x)
+    return located(ours, captured(Function(candidate, **children), path / "c", x))
+
+
+@pytest.mark.parametrize(
+    ("shift", "function", "story"),
+    [
+        (1.0, torch.log, "root.log (log), -Inf at index [1]; what goes into it (root.sub) has none that the reference "
+         "has not: the logarithm of zero"),
+        (3.0, torch.sqrt, "root.sqrt (sqrt), NaN at index [0]"),
+        (1.0, lambda x: 1 / x, "a division by zero"),
+        (1.0, lambda x: x / x, "zero divided by zero"),
+        (-200.0, torch.exp, "exp(202) is beyond the range of float32"),
+    ],
+)  # fmt: skip
+def test_what_led_there(tmp_path: Path, shift: float, function: Callable[[Any], Any], story: str) -> None:
+    x = torch.tensor([2.0, 1.0, 3.0])
+    found = compared(tmp_path, lambda _, x: function(torch.sub(x, 0.5)), lambda _, x: function(torch.sub(x, shift)), x)
+    (note,) = [note for note in found.notes if "NaN or Inf" in note]
+    assert note.startswith("The candidate's first NaN or Inf is in root.")
+    assert story in note
+
+
+def test_a_fully_masked_row(tmp_path: Path) -> None:
+    def forward(rows: int) -> Forward:
+        hidden = torch.zeros(4, 4, dtype=torch.bool)
+        hidden[1, :rows] = True
+        return lambda _, x: torch.softmax(x.masked_fill(hidden, float("-inf")), dim=-1) + 1
+
+    found = compared(tmp_path, forward(3), forward(4), torch.randn(2, 4, 4))
+    (note,) = [note for note in found.notes if "NaN or Inf" in note]
+    assert note.startswith("The candidate's first NaN or Inf is in root.softmax (softmax), NaN at index [0, 1, 0]")
+    assert note.endswith("softmax of a fully masked row")
+
+
+def test_the_range_of_half_precision(tmp_path: Path) -> None:
+    forward: Forward = lambda _, x: (x * x).to(x.dtype) + 1  # noqa: E731
+    module = Function(forward)
+    wide = captured(module, tmp_path / "r", torch.tensor([1.0, 300.0]))
+    half = captured(module, tmp_path / "c", torch.tensor([1.0, 300.0]).half())
+    (note,) = [note for note in located(wide, half).notes if "NaN or Inf" in note]
+    assert note == (
+        "The candidate's first NaN or Inf is in root.mul (mul), Inf at index [1]; what goes into it (root:in.0) has "
+        "none that the reference has not: the reference has 90000 there, beyond the 65504 that float16 holds"
+    )
+
+
+def test_nan_in_the_reference_is_told() -> None:
+    bad = np.array([1.0, np.nan])
+    found = located({"a": np.ones(2), "b": bad}, {"a": np.ones(2), "b": bad})
+    assert found.notes[-1] == "The reference itself has NaN, first in b: what comes after it proves nothing"
+
+
+def test_without_inputs_it_says_what_to_record() -> None:
+    found = located({"a": np.ones(2)}, {"a": np.array([1.0, np.inf])})
+    assert any(note.endswith("Inf at index [1]; record inputs too, to know what led there") for note in found.notes)
+
+
+def test_only_the_first_of_a_spread_is_told(tmp_path: Path) -> None:
+    def forward(shift: float) -> Forward:
+        return lambda _, x: (torch.log(x + shift) * 2).sum()
+
+    found = compared(tmp_path, forward(1.0), forward(0.0), torch.tensor([0.0, 1.0]))
+    notes = [note for note in found.notes if "NaN or Inf" in note]
+    assert len(notes) == 1
+    assert "root.log" in notes[0]
