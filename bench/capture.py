@@ -37,7 +37,7 @@ def _level(model: torch.nn.Module, ids: torch.Tensor, level: Any, bound: float, 
     """One level against its parts, taken in turns, so that whatever else the machine does meets all of them."""
     import torch
 
-    from firstdiff.capture import capture
+    from firstdiff.capturing import capture
 
     trace = folder / f"{level}.trace"
 
@@ -79,7 +79,7 @@ def _save(arrays: list[np.ndarray], folder: Path) -> None:
 
 
 def _tap_cost() -> float:
-    from firstdiff.capture import tap
+    from firstdiff.capturing import tap
 
     def many() -> None:
         for _ in range(TAPS):

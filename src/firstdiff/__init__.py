@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from firstdiff.capture import capture as capture
-    from firstdiff.capture import record as record
-    from firstdiff.capture import tap as tap
+    from firstdiff.capturing import capture as capture
+    from firstdiff.capturing import record as record
+    from firstdiff.capturing import tap as tap
     from firstdiff.comparing import compare as compare
     from firstdiff.readers import open_trace as open_trace
     from firstdiff.reports.assertion import assert_match as assert_match
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "Trace": "firstdiff.trace",
     "assert_match": "firstdiff.reports.assertion",
-    "capture": "firstdiff.capture",
+    "capture": "firstdiff.capturing",
     "compare": "firstdiff.comparing",
     "open_trace": "firstdiff.readers",
-    "record": "firstdiff.capture",
-    "tap": "firstdiff.capture",
+    "record": "firstdiff.capturing",
+    "tap": "firstdiff.capturing",
 }
 __all__ = ["Trace", "__version__", "assert_match", "capture", "compare", "open_trace", "record", "tap"]
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import firstdiff as fd
-from tests.capture.models import GPT, VOCABULARY
+from tests.capturing.models import GPT, VOCABULARY
 
 TOKENS, LAYER = 128, 7
 IDS = torch.arange(TOKENS).reshape(1, TOKENS) * 7 % VOCABULARY

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from firstdiff.capture import capture
+from firstdiff.capturing import capture
 from firstdiff.readers import open_trace
 from firstdiff.trace import Trace
 

@@ -8,7 +8,7 @@ import torch
 
 from firstdiff.locate import isolate, locate, replay_row
 from firstdiff.trace import Trace
-from tests.capture.models import Function, captured
+from tests.capturing.models import Function, captured
 from tests.locate.compared import rows_of
 from tests.locate.models import change, model, trace
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from firstdiff.locate import Located
-from tests.capture.models import Function, captured
+from tests.capturing.models import Function, captured
 from tests.locate.compared import located
 
 Forward = Callable[..., torch.Tensor]

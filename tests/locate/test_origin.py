@@ -137,7 +137,7 @@ def test_weights_alone_come_first_where_there_is_nothing_else() -> None:
 def test_inputs_that_differ_are_named_as_such(reference: Trace, tmp_path: Path) -> None:
     made = model(shuffled=True)
     with torch.no_grad():
-        from firstdiff.capture import capture
+        from firstdiff.capturing import capture
         from firstdiff.readers import open_trace
 
         with capture(made, tmp_path / "c", params="all"):
@@ -260,7 +260,7 @@ def test_error_over_depth_is_a_series(reference: Trace, tmp_path: Path) -> None:
 
 
 def test_steps_of_one_fault_are_one_site(tmp_path: Path) -> None:
-    from firstdiff.capture import capture
+    from firstdiff.capturing import capture
     from firstdiff.readers import open_trace
 
     traces = []

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from firstdiff.capture import capture
+from firstdiff.capturing import capture
 from firstdiff.ops import NotReplayable, Replayed, reproduce
 from firstdiff.readers import open_trace
 from firstdiff.trace import Tensor

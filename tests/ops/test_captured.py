@@ -83,7 +83,7 @@ def excused(found: Operation, answer: Any) -> bool:
 IN_DOUBLE = ("gpt2", "bert", "vit", "hifigan")
 
 
-@pytest.mark.filterwarnings("ignore::firstdiff.capture.CaptureWarning")
+@pytest.mark.filterwarnings("ignore::firstdiff.capturing.CaptureWarning")
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [

@@ -44,8 +44,8 @@ def torch_(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a trace that is there.")] = False,
 ) -> None:
     """Build a torch model, call it once without gradients, and record the call."""
-    from firstdiff.capture import capture
-    from firstdiff.capture.factory import build, called_without_gradients
+    from firstdiff.capturing import capture
+    from firstdiff.capturing.factory import build, called_without_gradients
 
     model, args, kwargs = build(factory, inputs, seed=seed, train=train)
     recording = capture(

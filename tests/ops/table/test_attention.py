@@ -45,7 +45,7 @@ def multi_head(path: Path, module: nn.Module, *args: Any, **kwargs: Any) -> Oper
     return next(found for found in operations(module, path, *args, **kwargs) if found.name == "root")
 
 
-@pytest.mark.filterwarnings("ignore::firstdiff.capture.CaptureWarning")
+@pytest.mark.filterwarnings("ignore::firstdiff.capturing.CaptureWarning")
 @pytest.mark.parametrize(
     "how",
     [
@@ -66,14 +66,14 @@ def test_multi_head_attention_of_torch(tmp_path: Path, how: dict[str, Any], batc
     assert_reproduced(multi_head(tmp_path, module, x, x, x, **how), "multi_head_attention", heads=4)
 
 
-@pytest.mark.filterwarnings("ignore::firstdiff.capture.CaptureWarning")
+@pytest.mark.filterwarnings("ignore::firstdiff.capturing.CaptureWarning")
 def test_keys_and_values_of_other_sizes(tmp_path: Path) -> None:
     module = nn.MultiheadAttention(16, 4, kdim=8, vdim=12, batch_first=True, bias=False).eval()
     found = multi_head(tmp_path, module, X, X[..., :8].contiguous(), X[..., :12].contiguous())
     assert_reproduced(found, "multi_head_attention")
 
 
-@pytest.mark.filterwarnings("ignore::firstdiff.capture.CaptureWarning")
+@pytest.mark.filterwarnings("ignore::firstdiff.capturing.CaptureWarning")
 def test_without_a_batch(tmp_path: Path) -> None:
     module = nn.MultiheadAttention(16, 4).eval()
     assert_reproduced(multi_head(tmp_path, module, X[0], X[0], X[0]), "multi_head_attention")

@@ -1,0 +1,121 @@
+"""`record`: a trace of whatever is tapped."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self, TypeVar, final
+
+import numpy as np
+
+from firstdiff import __version__
+from firstdiff.capturing import taps
+from firstdiff.capturing.arrays import as_array, is_array, no_array
+from firstdiff.capturing.filters import Filters
+from firstdiff.capturing.session import Place, Session
+from firstdiff.capturing.slots import parts_of_value
+from firstdiff.errors import UsageError
+from firstdiff.trace import Record, TraceWriter
+
+T = TypeVar("T")
+
+
+def record(
+    path: str | Path | None = None,
+    *,
+    overwrite: bool = False,
+    include: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+    seed: int | None = None,
+    rank: int = 0,
+    world: int = 1,
+) -> Recording:
+    """A recording of values that code hands over with `tap`; use it in a `with` statement.
+
+    >>> with record("mine.trace") as rec:      # doctest: +SKIP
+    ...     rec.tap("mel", mel)
+
+    path: the folder to write; left out, the environment variable FIRSTDIFF_TRACE names it
+    overwrite: replace a trace that is there
+    include, exclude: globs over names (FIRSTDIFF_ONLY in the environment narrows them further)
+    seed: noted in trace.json
+    rank, world: which process of how many this is
+    """
+    return Recording(trace_path(path), Filters(include, exclude), overwrite, seed, rank, world)
+
+
+@final
+class Recording:
+    """What `record` gives. Values are on disk when `tap` returns; threads may tap at the same time."""
+
+    def __init__(self, path: Path, filters: Filters, overwrite: bool, seed: int | None, rank: int, world: int) -> None:
+        self.path = path
+        self._filters = filters
+        self._overwrite = overwrite
+        self._header = {} if seed is None else {"seed": seed}
+        self._place = (rank, world)
+        self._trace: TraceWriter | None = None
+        self._session: Session | None = None
+
+    def tap(self, name: str, value: T, *, step: int | None = None, dims: str | None = None, **attrs: Any) -> T:
+        """Record a value under a name and give it back; see `firstdiff.tap`."""
+        if self._session is None:
+            raise UsageError(f"{self.path} is not being recorded; tap inside `with record(…)`")
+        if self._session.wants(name, "tap"):
+            step = step or 0
+            place = Place(name, self._session.count_call(name, step), step)
+            tap_arrays(self._session, place, value, dims, attrs)
+        return value
+
+    def __enter__(self) -> Self:
+        self._trace = TraceWriter(self.path, producer=producer(), header=self._header, overwrite=self._overwrite)
+        rank, world = self._place
+        self._session = Session(_DirectSink(self._trace), self._filters, rank=rank, world=world)
+        taps.begin(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        taps.end(self)
+        assert self._trace is not None, "entered before it is left"
+        self._session = None
+        self._trace.__exit__(kind, error, trace)
+
+
+def tap_arrays(session: Session, place: Place, value: Any, dims: str | None, attrs: Mapping[str, Any]) -> None:
+    """Record whatever turns into arrays; the members of a container each get a slot."""
+    found = parts_of_value(value, is_array).tensors
+    if not found:
+        raise no_array(place.name, value)
+    for slot, array in [(slot, as_array(place.name, item)) for slot, item in found]:
+        session.emit(place, "tap", array, slot=slot, attrs=attrs, dims=dims)
+
+
+def trace_path(path: str | Path | None) -> Path:
+    """The folder to write: as given, or as FIRSTDIFF_TRACE says."""
+    chosen = path if path is not None else os.environ.get("FIRSTDIFF_TRACE")
+    if not chosen:
+        raise UsageError("there is no place to record to; give a path, or set FIRSTDIFF_TRACE in the environment")
+    return Path(chosen)
+
+
+def producer(**more: Any) -> dict[str, Any]:
+    """Who wrote a trace."""
+    return {"name": "firstdiff", "version": __version__, "python": platform.python_version(), **more}
+
+
+@final
+class _DirectSink:
+    def __init__(self, trace: TraceWriter) -> None:
+        self._trace = trace
+        self._lock = Lock()
+
+    def put(self, record: Record, values: np.ndarray | int) -> None:
+        with self._lock:
+            assert isinstance(values, np.ndarray), "taps bring their own values"
+            self._trace.write(record, values)
