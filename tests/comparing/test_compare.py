@@ -258,6 +258,12 @@ class TestAssertMatch:
         ):
             assert part in text
 
+    def test_only_the_same_layout_matches_unless_told_otherwise(self) -> None:
+        values = np.arange(24.0).reshape(2, 3, 4)
+        with pytest.raises(AssertionError, match="only identity may match here"):
+            fd.assert_match({"x": values}, {"x": values.transpose(1, 0, 2)})
+        fd.assert_match({"x": values}, {"x": values.transpose(1, 0, 2)}, layout="auto")
+
     def test_nothing_compared_is_a_failure(self) -> None:
         with pytest.raises(AssertionError, match="NOTHING COMPARED"):
             fd.assert_match({}, {})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from firstdiff.comparing import Comparable, compare
+from firstdiff.comparing.layout import LayoutMode
 from firstdiff.reports.sentences import divergence, explain, shape_and_type, summary, title
 from firstdiff.schema import Comparison, Pair
 
@@ -13,36 +13,18 @@ _MOST_FAILURES = 50
 
 
 def assert_match(
-    reference: Comparable,
-    candidate: Comparable,
-    *,
-    atol: float | None = None,
-    rtol: float | None = None,
-    tolerances: str | os.PathLike[str] | None = None,
-    equal_nan: bool = False,
-    allow_missing: bool = False,
-    allow_extra: bool = False,
-    **options: Any,
+    reference: Comparable, candidate: Comparable, *, layout: LayoutMode = "strict", **options: Any
 ) -> None:
     """Raise AssertionError unless two runs match; the message tells every failure, not only the first.
 
     >>> import firstdiff as fd
     >>> fd.assert_match({"x": [1.0]}, {"x": [1.0]})
 
-    The arguments are those of `fd.compare`.
+    layout: nothing but the same layout matches; "auto" lets in what the shapes call for
+    options: those of `fd.compare`
     """
     __tracebackhide__ = True
-    comparison = compare(
-        reference,
-        candidate,
-        atol=atol,
-        rtol=rtol,
-        tolerances=tolerances,
-        equal_nan=equal_nan,
-        allow_missing=allow_missing,
-        allow_extra=allow_extra,
-        **options,
-    )
+    comparison = compare(reference, candidate, layout=layout, **options)
     if comparison.verdict != "match":
         raise AssertionError(message(comparison))
 
