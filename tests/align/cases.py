@@ -15,6 +15,7 @@ from firstdiff.trace import ArraySource
 Array = np.ndarray
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 64)
 NOISES = ("exact", "fp32", "bf16")
+KINDS = ("normal", "channels", "relu", "ids", "smooth")
 _TOLERANCE = {"exact": 0.0, "fp32": 1e-5, "bf16": 0.02}
 
 
@@ -36,7 +37,7 @@ def random_case(seed: int) -> Case:
     """Any number of plain moves, at most one of the others, on either side."""
     rng = np.random.default_rng(seed)
     noise = NOISES[seed % len(NOISES)]
-    first = _tensor(rng)
+    first = _values(rng, KINDS[seed // len(NOISES) % len(KINDS)])
     second, moves = first, []
     for _ in range(rng.integers(1, 5)):
         second, move = _plain_move(rng, second)
@@ -53,6 +54,20 @@ def shuffled_case(seed: int) -> Case:
     case = random_case(seed)
     values = np.random.default_rng(seed).permutation(case.candidate.ravel())
     return Case(case.reference, values.reshape(case.candidate.shape), ("shuffle",), case.noise)
+
+
+def _values(rng: np.random.Generator, kind: str) -> Array:
+    """Values as models have them: plain noise, channels far apart, many zeros, small whole numbers, a signal."""
+    array = _tensor(rng)
+    if kind == "channels":
+        array = array + 10 * rng.standard_normal(array.shape[-1])
+    elif kind == "relu":
+        array = np.maximum(array, 0)
+    elif kind == "ids":
+        array = rng.integers(0, 100, array.shape)
+    elif kind == "smooth":
+        array = np.cumsum(array.ravel()).reshape(array.shape) / 10
+    return array.astype(np.float32)
 
 
 def _tensor(rng: np.random.Generator) -> Array:

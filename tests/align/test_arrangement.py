@@ -51,3 +51,7 @@ def test_the_plain_order_comes_first() -> None:
 
 def test_axes_that_cannot_be_cut_from_the_other_shape_are_left_out() -> None:
     assert list(natural_walks((6, 4), (4, 6))) == [(D(6, 1), D(4, 6))]
+
+
+def test_axes_that_only_the_target_shows_are_ordered_too() -> None:
+    assert (D(5, 24), D(16, 120), D(24, 1)) in list(natural_walks((5, 16, 24), (16, 120)))

@@ -99,3 +99,9 @@ def test_unrelated_parts_do_not_fit() -> None:
     solution = solved([normal(384, INNER, seed=9)], [Q, K, V])
     assert str(solution.alignment) == "concat(axis=0)"
     assert not solution.fits
+
+
+def test_parts_on_both_sides_are_not_fused() -> None:
+    solution = solved([Q, K], [Q, K, V])
+    assert solution.alignment is None
+    assert solution.notes == ("2 tensors against 3: one side must be a single, fused one",)

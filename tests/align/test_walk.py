@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from firstdiff.align.recipe import lazy
 from firstdiff.align.sight import Sight
-from firstdiff.align.walk import Digit, Walk, WalkSearch, divisors, merged, primes
+from firstdiff.align.walk import Budget, Digit, Walk, WalkSearch, divisors, merged, primes
 from firstdiff.trace import ArraySource
 
 
 def walks(reference: np.ndarray, candidate: np.ndarray) -> list[Walk]:
     sights = Sight.of(lazy(ArraySource(reference)), lazy(ArraySource(candidate)))
-    return WalkSearch(sights[0], frozenset(), budget=100).walks()
+    return WalkSearch(sights[0], frozenset(), budget=Budget(100)).walks()
 
 
 def test_a_transpose_walks_along_the_other_axis() -> None:

@@ -38,8 +38,8 @@ def test_narrow_windows_of_long_rows_are_cut_from_one_slab() -> None:
 
 
 def test_threads_share_slabs_and_get_their_own_windows() -> None:
-    array = np.arange(20_000 * 64, dtype=np.float32).reshape(20_000, 64)
-    turned = Tiled.of(ArraySource(array)).permuted((1, 0), (64, 20_000))
+    array = np.arange(20_000 * 200, dtype=np.int32).reshape(20_000, 200)
+    turned = Tiled.of(ArraySource(array)).permuted((1, 0), (200, 20_000))
     with ThreadPoolExecutor(4) as pool:
         windows = list(pool.map(lambda start: turned.window(start, start + 1_000), range(0, turned.size, 1_000)))
     np.testing.assert_array_equal(np.concatenate(windows), array.T.ravel())

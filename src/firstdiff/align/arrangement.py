@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise, permutations
+from itertools import chain, pairwise, permutations
 from math import prod
 
 from firstdiff.align.notation import Axis, Group, Pattern, Shape
@@ -50,14 +50,26 @@ def arrangement_of(walk: Walk, target: Shape, source: Shape) -> Arrangement:
 
 
 def natural_walks(target: Shape, source: Shape) -> Iterator[Walk]:
-    """Every order of the whole axes of `source` that the shape `target` can be cut from, the plain one first."""
-    strides = [prod(source[at + 1 :]) for at in range(len(source))]
-    axes = [Digit(size, stride) for size, stride in zip(source, strides, strict=True) if size > 1]
-    if len(axes) > _MOST_AXES:
-        axes = list(merged(tuple(axes)))
-    for order in permutations(axes):
-        if _atoms(order, target, source) is not None:
-            yield merged(order)
+    """Every order of the whole axes of one shape that the other can be cut from, the plain one first."""
+    seen: set[Walk] = set()
+    for walk in chain(permutations(_axes(source)), _orders(_axes(target))):
+        plain = merged(walk)
+        if plain not in seen and _atoms(walk, target, source) is not None:
+            yield plain
+        seen.add(plain)
+
+
+def _orders(axes: Walk) -> Iterator[Walk]:
+    """How these axes would walk through a tensor that has them in another order, for every order."""
+    for order in permutations(range(len(axes))):
+        strides = {axis: prod(axes[later].size for later in order[at + 1 :]) for at, axis in enumerate(order)}
+        yield tuple(Digit(digit.size, strides[axis]) for axis, digit in enumerate(axes))
+
+
+def _axes(shape: Shape) -> Walk:
+    """The axes of a shape as digits, without those of 1; as one where they are too many to try all orders."""
+    axes = tuple(Digit(size, prod(shape[at + 1 :])) for at, size in enumerate(shape) if size > 1)
+    return axes if len(axes) <= _MOST_AXES else merged(axes)
 
 
 def cuts(shape: Shape) -> list[int]:

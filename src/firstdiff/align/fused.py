@@ -31,6 +31,9 @@ def solve_fused(
 
     references, candidates: the fused tensor alone, and the parts in the order they should have: q, k, v or gate, up
     """
+    if len(references) > 1 and len(candidates) > 1:
+        note = f"{len(references)} tensors against {len(candidates)}: one side must be a single, fused one"
+        return Solution(alignment=None, fits=False, notes=(note,))
     parts = Parts(references, candidates)
     options = Options(noise=noise, strategies=strategies)
     straight = plainly_joined(parts, _in_order(parts), options)

@@ -18,11 +18,12 @@ from firstdiff.align.samples import NOTHING, Score, places
 from firstdiff.align.sight import Sight
 from firstdiff.align.steps import Step
 from firstdiff.align.strategy import Prepared
-from firstdiff.align.walk import Digit, Walk, WalkSearch
+from firstdiff.align.walk import Budget, Digit, Walk, WalkSearch, walked
 
 _SAMPLE = 1024
-_BUDGET = 96
-_SMALL_BUDGET = 24
+_ROUNDS = 96
+_FEW_ROUNDS = 24
+_ORDERS = 96
 _QUICK = 24
 FIT = 0.9
 EVIDENCE = 12.0
@@ -45,10 +46,10 @@ class Proposal:
         return self.score.agreement >= FIT and self.evidence(tried) >= EVIDENCE
 
 
-def propose(sight: Sight, prepared: Prepared) -> Iterator[Proposal]:
+def propose(sight: Sight, prepared: Prepared, budget: Budget) -> Iterator[Proposal]:
     """Every arrangement of what was prepared that the values speak for, scored."""
     near = sight.through(_made(sight.reference, prepared.reference), _made(sight.candidate, prepared.candidate))
-    for walk in _walks(near, prepared):
+    for walk in _walks(near, prepared, budget):
         proposal = _completed(near, prepared, walk)
         yield replace(proposal, score=score_of(sight, proposal.alignment))
 
@@ -56,7 +57,7 @@ def propose(sight: Sight, prepared: Prepared) -> Iterator[Proposal]:
 def plain_proposals(sight: Sight) -> list[Proposal]:
     """What the shapes alone suggest for tensors of one size, the plainest first."""
     target, source = sight.reference.shape, sight.candidate.shape
-    walks = dict.fromkeys([*islice(natural_walks(target, source), _BUDGET), (Digit(sight.reference.size, 1),)])
+    walks = dict.fromkeys([*islice(natural_walks(target, source), _ORDERS), (Digit(sight.reference.size, 1),)])
     found = [_completed(sight, Prepared(), walk) for walk in walks]
     return sorted(found, key=lambda proposal: proposal.cost)
 
@@ -83,23 +84,35 @@ def _made(tensor: Lazy, steps: tuple[AnyStep, ...]) -> Lazy:
     return tensor
 
 
-def _walks(near: Sight, prepared: Prepared) -> list[Walk]:
-    reference, candidate = near.reference, near.candidate
-    if reference.shape == candidate.shape and (prepared.reference or prepared.candidate):
-        straight = near.score(places(reference.size, _QUICK))
+def _walks(near: Sight, prepared: Prepared, budget: Budget) -> list[Walk]:
+    bare = not (prepared.reference or prepared.candidate)
+    if near.reference.shape == near.candidate.shape and not bare:
+        straight = near.score(places(near.reference.size, _QUICK))
         if straight.agreement >= FIT or not straight.informative:
-            return [(Digit(reference.size, 1),)]
+            return [(Digit(near.reference.size, 1),)]
         if prepared.settled:
             return []
-    budget = _SMALL_BUDGET if prepared.reference or prepared.candidate else _BUDGET
-    if reference.size < candidate.size:
-        return WalkSearch(near.mirrored(), frozenset(cuts(reference.shape)), budget).walks()
-    found = WalkSearch(near, frozenset(cuts(candidate.shape)), budget).walks()
-    if near.sparse and reference.size == candidate.size and prepared.forced:
-        found += [
-            walk for walk in islice(natural_walks(reference.shape, candidate.shape), _BUDGET) if walk not in found
-        ]
+    part = budget.part(_ROUNDS if bare else _FEW_ROUNDS)
+    view = near if near.reference.size >= near.candidate.size else near.mirrored()
+    found = WalkSearch(view, frozenset(cuts(view.candidate.shape)), part).walks()
+    budget.merge(part)
+    if bare and near.reference.size == near.candidate.size and not (found and np.isnan(near.common)):
+        found += [walk for walk in _from_shapes(near) if walk not in found]
     return found
+
+
+def _from_shapes(near: Sight) -> list[Walk]:
+    """Orders of whole axes that hold at a few places: values that say little still tell these apart."""
+    walks = list(islice(natural_walks(near.reference.shape, near.candidate.shape), _ORDERS))
+    if not walks:
+        return []
+    flat = np.union1d(places(near.reference.size, _QUICK), near.rare[0])
+    reference = near.reference_at(flat)
+    candidates = near.candidate_at(np.stack([walked(walk, flat) for walk in walks]))
+    telling = near.telling(reference, candidates)
+    agreed = near.same(reference, candidates) & telling
+    holds = agreed.sum(axis=1) >= FIT * telling.sum(axis=1)
+    return [walk for walk, held in zip(walks, holds, strict=True) if held]
 
 
 def _completed(near: Sight, prepared: Prepared, walk: Walk) -> Proposal:

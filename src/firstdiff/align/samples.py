@@ -81,14 +81,27 @@ def levels(reference: np.ndarray, candidate: np.ndarray, coarsest: np.dtype) -> 
 
 
 def noises(reference: np.ndarray, coarsest: np.dtype) -> list[Noise]:
-    """What values of a type are off by after a model's worth of arithmetic, and what they are off by in bf16."""
+    """What values of a type may be off by, from strict to lenient.
+
+    Arithmetic in fp32 leaves little, but may have had bf16 before it; a cast to bf16 or fp8 leaves a share of the
+    value alone, arithmetic in them a share of the spread too.
+    """
     eps = dtypes.eps_of(coarsest)
-    own = 64 * eps if eps < 1e-5 else 4 * eps if eps < 5e-3 else 2 * eps
-    spread = spread_of(reference) if own else 0.0
-    return [Noise(share * spread, share) for share in ((own, _BF16) if 0 < own < _BF16 else (own,))]
+    if not eps:
+        return [Noise(0.0, 0.0)]
+    spread = spread_of(reference)
+    if is_coarse(coarsest):
+        return [Noise(0.1 * eps * spread, eps), Noise(2 * eps * spread, 2 * eps)]
+    own = (64 if eps < 1e-5 else 4) * eps
+    return [Noise(own * spread, own), Noise(_BF16 * spread, _BF16)]
 
 
 _BF16 = 2 * 2.0**-7
+
+
+def is_coarse(dtype: np.dtype) -> bool:
+    """Whether the type is bf16 or coarser."""
+    return dtypes.eps_of(dtype) > 5e-3
 
 
 def coarser(one: np.dtype, other: np.dtype) -> np.dtype:

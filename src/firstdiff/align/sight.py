@@ -36,6 +36,7 @@ class Sight:
 
     common: a value that many elements of both sides have; NaN if there is none
     rare: for each side, some places with another value, looked for where a sample meets too few
+    luck: how often values that do not belong together agree
     """
 
     reference: Lazy
@@ -45,6 +46,7 @@ class Sight:
     level: Level
     common: complex | float
     rare: tuple[np.ndarray, np.ndarray]
+    luck: float = 0.0
 
     @staticmethod
     def of(reference: Lazy, candidate: Lazy, noise: Noise | None = None) -> list[Sight]:
@@ -56,7 +58,8 @@ class Sight:
         if noise is not None:
             found[0] = Level(noise)
         rare = (_rare_places(reference, seen[0], common), _rare_places(candidate, seen[1], common))
-        return [Sight(reference, candidate, *seen, level, common, rare) for level in found]
+        sights = [Sight(reference, candidate, *seen, level, common, rare) for level in found]
+        return [replace(sight, luck=sight._shuffled().agreement) for sight in sights]
 
     @property
     def sparse(self) -> bool:
@@ -107,6 +110,14 @@ class Sight:
             values = np.concatenate([sample, widened(tensor.take(rare))])
             found.append(score(values, values, self.level.noise, self.common, sample).evidence)
         return min(found)
+
+    def _shuffled(self) -> Score:
+        """The samples compared out of step."""
+        reference, candidate = (
+            self._centred(sample, sample)[(scattered(_FEW, salt) % np.uint64(sample.size)).astype(np.int64)]
+            for salt, sample in ((8, self.reference_sample), (9, self.candidate_sample))
+        )
+        return score(reference, candidate, self.level.noise, self._common(), candidate)
 
     def _sides(self) -> tuple[tuple[Callable[[np.ndarray], np.ndarray], Lazy], ...]:
         return (self.reference_at, self.reference), (self.candidate_at, self.candidate)

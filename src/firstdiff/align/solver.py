@@ -20,11 +20,11 @@ from firstdiff.align.notation import Shape
 from firstdiff.align.parts import other_parts
 from firstdiff.align.proposal import EVIDENCE, FIT, Proposal, plain_proposals, propose, score_of
 from firstdiff.align.recipe import Recipe, lazy
-from firstdiff.align.samples import Noise, coarser, noises, places, widened
+from firstdiff.align.samples import Noise, coarser, is_coarse, noises, places, widened
 from firstdiff.align.sight import Sight
 from firstdiff.align.solution import Solution
 from firstdiff.align.strategy import Strategy, in_order
-from firstdiff.align.walk import Digit
+from firstdiff.align.walk import Budget, Digit
 from firstdiff.trace import Source
 
 _QUICK = 192
@@ -33,6 +33,7 @@ _NEAR = 0.02
 _LISTED = 8
 _USUAL = 20  # strategies below this cost are tried on likeness alone
 _UNSURE = 0.3
+_ROUNDS = 800
 _SILENT = "the values are nearly all the same, so they cannot tell one layout from another"
 
 
@@ -105,9 +106,9 @@ def _searched(reference: Lazy, candidate: Lazy, noise: Noise | None, strategies:
     contract = plain_alignment(reference.shape, candidate.shape)
     if contract is None:
         return _Search(reference, candidate, noise, in_order(strategies)).other_shapes()
-    same = share_same(reference, candidate, noise)
-    kept = Solution(alignment=contract, fits=same >= SAME, agreement=same, confidence=1.0)
-    if kept.fits:
+    shares = _shares_same(reference, candidate, noise)
+    kept = Solution(alignment=contract, fits=max(shares) >= SAME, agreement=max(shares), confidence=1.0)
+    if shares[0] >= SAME or (kept.fits and is_coarse(coarser(reference.dtype, candidate.dtype))):
         return kept
     return _Search(reference, candidate, noise, in_order(strategies)).equal_shapes(kept)
 
@@ -124,16 +125,19 @@ def plain_alignment(reference: Shape, candidate: Shape) -> Alignment | None:
 
 def share_same(reference: Lazy, candidate: Lazy, noise: Noise | None = None) -> float:
     """The share of a small sample of two tensors that agrees up to noise, taken in C order; cheap."""
+    return max(_shares_same(reference, candidate, noise))
+
+
+def _shares_same(reference: Lazy, candidate: Lazy, noise: Noise | None) -> list[float]:
+    """That share at every level of noise, strict ones first, up to one at which nearly all agree."""
     flat = places(reference.size, _QUICK)
     values = widened(reference.take(flat)), widened(candidate.take(flat))
-    if noise is not None:
-        return float(noise.same(*values).mean())
-    share = 0.0
-    for own in noises(values[0], coarser(reference.dtype, candidate.dtype)):
-        share = max(share, float(own.same(*values).mean()))
-        if share >= SAME:
+    shares: list[float] = []
+    for entry in [noise] if noise else noises(values[0], coarser(reference.dtype, candidate.dtype)):
+        shares.append(float(entry.same(*values).mean()))
+        if shares[-1] >= SAME:
             break
-    return share
+    return shares
 
 
 def _solve_empty(reference: Source, candidate: Source) -> Solution:
@@ -153,14 +157,15 @@ class _Search:
         self._table = table
         self._tried: dict[str, None] = {}
         self._count = 0
+        self._budget = Budget(_ROUNDS)
         self._closest: Proposal | None = None
 
     def equal_shapes(self, kept: Solution) -> Solution:
         """Identity is the contract; another recipe is named only if it accounts for what identity does not."""
         if self._strict[0].potential() < EVIDENCE:
             return kept
-        for strategy in self._table:
-            for sight in self._strict:
+        for sight in self._strict[:1] if kept.fits else self._strict:
+            for strategy in self._table:
                 found = [entry for entry in self._fitting(sight, strategy) if self._explains(sight, entry)]
                 if found:
                     return self._best(sight, found)
@@ -169,8 +174,8 @@ class _Search:
     def other_shapes(self) -> Solution:
         if self._strict[0].potential() < EVIDENCE:
             return self._without_evidence()
-        for strategy in self._table:
-            for sight in self._strict:
+        for sight in self._strict:
+            for strategy in self._table:
                 found = list(self._fitting(sight, strategy))
                 if found:
                     return self._best(sight, found)
@@ -186,7 +191,7 @@ class _Search:
             if plainest is not None and prepared.cost > plainest:
                 continue
             self._count += 1
-            for proposal in propose(sight, prepared):
+            for proposal in propose(sight, prepared, self._budget):
                 self._keep_closest(proposal)
                 if proposal.fits(self._count):
                     plainest = prepared.cost
@@ -217,7 +222,9 @@ class _Search:
         """The values differ, but so little, or in so few places, that the layout still shows."""
         for sight in self._sights[len(self._strict) :]:
             for strategy in self._table:
-                found = list(self._fitting(sight, strategy)) if strategy.cost < _USUAL else []
+                if strategy.cost >= _USUAL:
+                    break
+                found = [proposal for proposal in self._fitting(sight, strategy) if proposal.forced]
                 if found:
                     return replace(self._best(sight, found), fits=False)
             for proposal in self._from_shapes(sight):

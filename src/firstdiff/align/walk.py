@@ -19,8 +19,9 @@ from firstdiff.align.samples import places, scattered
 from firstdiff.align.sight import Sight
 
 _TESTS = 12  # places compared at each end for every stride
+_MORE_TESTS = 40  # where many of them have the common value, which tells nothing
 _CONFIRMING = 64
-_ENOUGH = 0.5  # share of them that must agree: damage in the data may hide some
+_ENOUGH = 0.45  # share that must agree of what luck would not: damage in the data may hide some
 _MOSTLY = 0.65
 
 
@@ -72,17 +73,39 @@ def _is_within(stride: int, low: int, high: int) -> bool:
 
 
 @final
+@dataclass(slots=True)
+class Budget:
+    """How many rounds of comparisons may still be spent: values that say little would have them go on and on."""
+
+    left: int
+
+    def spend(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+    def part(self, most: int) -> Budget:
+        """Set some aside for one search; what it does not spend comes back with `merge`."""
+        taken = min(most, max(self.left, 0))
+        self.left -= taken
+        return Budget(taken)
+
+    def merge(self, part: Budget) -> None:
+        self.left += max(part.left, 0)
+
+
+@final
 class WalkSearch:
     """Walks of `sight.reference` through `sight.candidate`, whose size divides that of the reference.
 
     natural: strides that the shapes suggest; of strides that the values cannot tell apart they come first
-    budget: how many rounds of comparisons may be spent
     """
 
-    def __init__(self, sight: Sight, natural: frozenset[int], budget: int) -> None:
+    def __init__(self, sight: Sight, natural: frozenset[int], budget: Budget) -> None:
         self._sight = sight
         self._natural = natural
-        self._left = budget
+        self._budget = budget
+        self._tests = _TESTS if np.isnan(sight.common) else _MORE_TESTS
+        self._enough, self._mostly = (sight.luck + (1 - sight.luck) * share for share in (_ENOUGH, _MOSTLY))
         self._size = sight.reference.size
         self._target = sight.candidate.size
 
@@ -115,10 +138,10 @@ class WalkSearch:
         """Whether a finished walk holds at places spread over the whole tensor."""
         flat = places(self._size, _CONFIRMING)
         reference = self._sight.reference_at(flat)
-        candidate = self._sight.candidate_at(_walked(state.digits, flat))
+        candidate = self._sight.candidate_at(walked(state.digits[::-1], flat))
         telling = self._sight.telling(reference, candidate)
         agreed = self._sight.same(reference, candidate) & telling
-        return bool(agreed.sum() >= _MOSTLY * telling.sum())
+        return bool(agreed.sum() >= self._mostly * telling.sum())
 
     def _branches(self, state: _State) -> tuple[list[Digit], list[Digit]]:
         """The digits that may come next, the best supported first: as far as each stride carries, and less far."""
@@ -136,20 +159,22 @@ class WalkSearch:
     def _first_steps(self, state: _State) -> list[int]:
         """Strides that lead from an element to the partner of the next one along the digit."""
         strides = np.array(state.strides(), np.int64)
-        low = _scattered_below(state.span, 0)
+        low = _scattered_below(state.span, self._tests, 0)
         agreed, telling = self._compare(state, low, np.ones_like(low), strides[:, np.newaxis])
-        return [int(stride) for stride in strides[_holds(agreed.sum(axis=2), telling.sum(axis=2), _ENOUGH)]]
+        return [int(stride) for stride in strides[_holds(agreed.sum(axis=2), telling.sum(axis=2), self._enough)]]
 
     def _carries(self, state: _State, stride: int) -> tuple[list[int], int]:
         """The digit sizes up to which a stride agrees with the values, rising, and at how many places it does."""
         sizes = np.array([size for size in state.sizes(stride) if self._size // state.span % size == 0], np.int64)
-        low = _scattered_below(state.span, 1)
-        inside = 1 + (scattered(_TESTS, 2) % (sizes[:, np.newaxis] - 1).astype(np.uint64)).astype(np.int64)
+        low = _scattered_below(state.span, self._tests, 1)
+        inside = 1 + (scattered(self._tests, 2) % (sizes[:, np.newaxis] - 1).astype(np.uint64)).astype(np.int64)
         ends = np.broadcast_to(sizes[:, np.newaxis] - 1, inside.shape)
         digits = np.concatenate([inside, ends], axis=1)
-        agreed, telling = self._compare(state, np.resize(low, 2 * _TESTS), digits, np.full((len(sizes), 1), stride))
+        agreed, telling = self._compare(
+            state, np.resize(low, 2 * self._tests), digits, np.full((len(sizes), 1), stride)
+        )
         good = np.ones(len(sizes), bool)
-        for part, share in ((slice(_TESTS), _MOSTLY), (slice(_TESTS, None), _ENOUGH)):
+        for part, share in ((slice(self._tests), self._mostly), (slice(self._tests, None), self._enough)):
             good &= _holds(agreed[:, :, part].sum(axis=2), telling[:, :, part].sum(axis=2), share)
         return [int(size) for size in sizes[good]], int(agreed[good].sum(axis=(1, 2)).max(initial=0))
 
@@ -158,11 +183,10 @@ class WalkSearch:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Where the values agree, and where they tell anything: by stride, end of the tensor, and place."""
         near = np.broadcast_to(low + state.span * digits, (len(strides), len(low)))
-        if self._left <= 0:
+        if not self._budget.spend():
             nothing = np.zeros((len(strides), 2, len(low)), bool)
             return nothing, ~nothing
-        self._left -= 1
-        far = _walked(state.digits, low) + strides * digits
+        far = walked(state.digits[::-1], low) + strides * digits
         reference = self._sight.reference_at(np.stack([near, self._size - 1 - near], axis=1))
         candidate = self._sight.candidate_at(np.stack([far, self._target - 1 - far], axis=1))
         telling = self._sight.telling(reference, candidate)
@@ -188,17 +212,17 @@ def merged(walk: Walk) -> Walk:
     return tuple(found)
 
 
-def _scattered_below(span: int, salt: int) -> np.ndarray:
+def _scattered_below(span: int, count: int, salt: int) -> np.ndarray:
     """Places below `span`: all of them if they are few."""
-    if span <= _TESTS:
+    if span <= count:
         return np.arange(span)
-    return (scattered(_TESTS, salt) % np.uint64(span)).astype(np.int64)
+    return (scattered(count, salt) % np.uint64(span)).astype(np.int64)
 
 
-def _walked(digits: Walk, flat: np.ndarray) -> np.ndarray:
-    """Where a walk (innermost digit first) takes these positions."""
+def walked(walk: Walk, flat: np.ndarray) -> np.ndarray:
+    """Where a walk takes these positions."""
     position = np.zeros_like(flat)
-    for size, stride in digits:
+    for size, stride in reversed(walk):
         flat, digit = np.divmod(flat, size)
         position = position + digit * stride
     return position

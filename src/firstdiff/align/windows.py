@@ -14,10 +14,12 @@ import numpy as np
 from firstdiff import dtypes
 
 Box = tuple[tuple[int, ...], np.ndarray]  # the first index, and a view with a dimension for every axis
-_TILE = 1 << 14  # elements that are turned at once; both sides of it stay in the first cache
+_SMALL = 1 << 12  # elements that may be read in any order
+_TILE = 1 << 16  # elements that are turned at once; both sides of it stay in the cache
+_ODD = 8
 _RUN = 256  # bytes in a row that make the way to another page of memory pay
 _SLAB_BYTES = 1 << 25
-_SLABS_KEPT = 2
+_SLABS_KEPT = 3
 
 
 @final
@@ -47,12 +49,25 @@ class Slabs:
             return part.astype(self._stored, copy=False).view(self._dtype)
         if stop - start >= self._slab:
             return self._filled(start, stop)
-        first, last = start // self._slab, (stop - 1) // self._slab
-        pieces = [self._slab_at(number) for number in range(first, last + 1)]
-        joined = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-        return joined[start - first * self._slab : stop - first * self._slab]
+        pieces = []
+        for number in range(start // self._slab, (stop - 1) // self._slab + 1):
+            begin = number * self._slab
+            pieces.append(self._slab_at(number)[max(start - begin, 0) : stop - begin])
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def _slab_at(self, number: int) -> np.ndarray:
+        """One slab; a thread that finds another at work on it makes the next one meanwhile."""
+        slab, mine = self._claimed(number)
+        if mine:
+            self._make(number, slab)
+        elif not slab.done() and (number + 1) * self._slab < prod(self._axes):
+            following, free = self._claimed(number + 1)
+            if free:
+                self._make(number + 1, following)
+        return slab.result()
+
+    def _claimed(self, number: int) -> tuple[Future[np.ndarray], bool]:
+        """A slab that is there, or is being made, or is now for the caller to make."""
         with self._lock:
             slab = self._kept.get(number)
             mine = slab is None
@@ -61,14 +76,14 @@ class Slabs:
             self._kept.move_to_end(number)
             while len(self._kept) > _SLABS_KEPT:
                 self._kept.popitem(last=False)
-        if mine:
-            try:
-                stop = min((number + 1) * self._slab, prod(self._axes))
-                slab.set_result(self._filled(number * self._slab, stop))
-            except BaseException as error:
-                slab.set_exception(error)
-                raise
-        return slab.result()
+        return slab, mine
+
+    def _make(self, number: int, slab: Future[np.ndarray]) -> None:
+        try:
+            slab.set_result(self._filled(number * self._slab, min((number + 1) * self._slab, prod(self._axes))))
+        except BaseException as error:
+            slab.set_exception(error)
+            raise
 
     def _filled(self, start: int, stop: int) -> np.ndarray:
         out = np.empty(stop - start, self._stored)
@@ -121,11 +136,28 @@ def _fill_rows(out: np.ndarray, boxes: Sequence[Box], first: int) -> None:
 
 def _copy(to: np.ndarray, array: np.ndarray, fast: int) -> None:
     """Copy tile by tile where the two run along different axes: halve the longest until a tile is small."""
-    if fast == array.ndim - 1 or prod(array.shape[fast:]) <= _TILE:
+    turned = prod(array.shape[fast:])
+    if fast == array.ndim - 1 or turned <= _SMALL:
         np.copyto(to, array, casting="unsafe")
-        return
-    axis = max(range(fast, array.ndim), key=lambda at: array.shape[at])
-    middle = array.shape[axis] // 2
-    for part in (slice(None, middle), slice(middle, None)):
-        index = (slice(None),) * axis + (part,)
-        _copy(to[index], array[index], fast)
+    elif array.size <= _TILE:
+        _turn(to, array)
+    else:
+        axis = max(range(fast, array.ndim) if turned > _TILE else range(fast), key=lambda at: array.shape[at])
+        middle = array.shape[axis] // 2
+        for part in (slice(None, middle), slice(middle, None)):
+            index = (slice(None),) * axis + (part,)
+            _copy(to[index], array[index], fast)
+
+
+def _turn(to: np.ndarray, array: np.ndarray) -> None:
+    """Read a tile the way it lies, into rows of an odd length, and turn it from there.
+
+    Reading it across would leave the memory no pattern to run ahead of, and powers of two, which sizes mostly are,
+    would have all rows of a column compete for one place in the cache.
+    """
+    order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    *outer, inner = (array.shape[axis] for axis in order)
+    rows = np.empty((*outer, inner + _ODD), array.dtype)[..., :inner]
+    back = np.argsort(order)
+    np.copyto(rows, array.transpose(order))
+    np.copyto(to, rows.transpose(back), casting="unsafe")

@@ -12,7 +12,6 @@ OCTAVE_SHIFT = 52  # leaves a float64's exponent
 _BIAS = 1023
 _WIDTH = 11
 _DIFFERENCE = (1 << _WIDTH) - 1
-_DENSE = 8
 
 
 class Cell(NamedTuple):
@@ -47,9 +46,16 @@ class Cells:
     @classmethod
     def of_keys(cls, keys: np.ndarray) -> Cells:
         """From both octaves of every point as one number; points that do not differ have none of |c - r|."""
-        found, points = _counted(keys)
-        differing = found & _DIFFERENCE != 0
-        return cls(keys.size, dict(zip(found[differing].tolist(), points[differing].tolist(), strict=True)))
+        differing = keys[keys & _DIFFERENCE != 0]
+        if not differing.size:
+            return cls(keys.size)
+        size, difference = differing >> _WIDTH, differing & _DIFFERENCE
+        least, width = int(difference.min()), int(difference.max()) - int(difference.min()) + 1
+        smallest = int(size.min())
+        counts = np.bincount((size - smallest) * width + (difference - least))
+        found = np.flatnonzero(counts)
+        octaves = ((found // width + smallest) << _WIDTH) | (found % width + least)
+        return cls(keys.size, dict(zip(octaves.tolist(), counts[found].tolist(), strict=True)))
 
     def merge(self, other: Cells) -> None:
         self.count += other.count
@@ -58,16 +64,6 @@ class Cells:
 
     def listed(self) -> tuple[Cell, ...]:
         return tuple(_cell(key, points) for key, points in sorted(self.points.items()))
-
-
-def _counted(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What `np.unique` gives, faster where the keys lie close together."""
-    least = int(keys.min(initial=0))
-    if int(keys.max(initial=0)) - least > keys.size * _DENSE:
-        return np.unique(keys, return_counts=True)
-    counts = np.bincount(keys - least)
-    found = np.flatnonzero(counts != 0)
-    return found + least, counts[found]
 
 
 def _cell(key: int, points: int) -> Cell:

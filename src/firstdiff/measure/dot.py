@@ -1,15 +1,15 @@
 """Sums of float32 and float64 vectors whose bits do not depend on how many threads the BLAS library may use.
 
 Rows are summed in the type of the vector, their sums in float64: float64 rows are as long as a BLAS library leaves
-to one thread, float32 rows so short that non-negative terms keep seven digits.
+to one thread, float32 rows so short that non-negative terms keep six digits.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-_ROW = {np.dtype(np.float32): 256, np.dtype(np.float64): 8192}
-_ONES = {dtype: np.ones((length, 1), dtype) for dtype, length in _ROW.items()}
+_ROW = {np.dtype(np.float32): 1024, np.dtype(np.float64): 8192}
+_ONES = {dtype: np.ones(length, dtype) for dtype, length in _ROW.items()}
 
 
 def dot(left: np.ndarray, right: np.ndarray) -> float:
@@ -19,8 +19,7 @@ def dot(left: np.ndarray, right: np.ndarray) -> float:
     rest = _short(left[whole:], right[whole:]) if whole < left.size else 0.0
     if not whole:
         return rest
-    rows = np.matmul(left[:whole].reshape(-1, 1, row), right[:whole].reshape(-1, row, 1))
-    return float(np.add.reduce(rows, axis=None, dtype=np.float64)) + rest
+    return _rows(left[:whole].reshape(-1, row), right[:whole].reshape(-1, row)) + rest
 
 
 def total(values: np.ndarray) -> float:
@@ -29,8 +28,21 @@ def total(values: np.ndarray) -> float:
         return float(np.add.reduce(values))
     row = _ROW[values.dtype]
     whole = values.size // row * row
-    rows = np.matmul(values[:whole].reshape(-1, 1, row), _ONES[values.dtype])
-    return float(np.add.reduce(rows, axis=None, dtype=np.float64) + np.add.reduce(values[whole:], dtype=np.float64))
+    rest = float(np.add.reduce(values[whole:], dtype=np.float64))
+    return _rows(values[:whole].reshape(-1, row), _ONES[values.dtype][None]) + rest
+
+
+def _rows(left: np.ndarray, right: np.ndarray) -> float:
+    return float(np.add.reduce(_row_products(left, right), axis=None, dtype=np.float64))
+
+
+def _row_products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    products: np.ndarray
+    if hasattr(np, "vecdot"):
+        products = np.vecdot(left, right)
+    else:  # numpy 1
+        products = np.matmul(left[:, None, :], right[:, :, None])
+    return products
 
 
 def _short(left: np.ndarray, right: np.ndarray) -> float:

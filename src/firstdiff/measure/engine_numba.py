@@ -9,6 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
+from firstdiff import dtypes
 from firstdiff.measure import kernel_numba as kernel
 from firstdiff.measure.accumulator import Accumulator
 from firstdiff.measure.allowed import Allowed
@@ -19,17 +20,22 @@ from firstdiff.measure.kernel_hull import LINES
 from firstdiff.measure.kernel_loops import SURVEY
 from firstdiff.measure.moments import Moments
 from firstdiff.measure.passes import EngineCalls
-from firstdiff.measure.plan import PERIOD, PIECE, PairPlan
+from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PairPlan
 from firstdiff.measure.promote import fits_float32
 from firstdiff.measure.sketch import BINS, Histogram, Sketch
 
-_AS_BITS = {"bfloat16": np.uint16, "float16": np.int16}
+# the types there is code for, and what they are to the compiler, which has no word for some
+_COMPILED_AS = {
+    np.dtype(np.float32): np.dtype(np.float32),
+    np.dtype(np.float64): np.dtype(np.float64),
+    dtypes.from_name("bfloat16"): np.dtype(np.uint16),
+    np.dtype(np.float16): np.dtype(np.int16),
+}
 _own = threading.local()
-_TYPES = ("float16", "bfloat16", "float32", "float64")
 
 
 def supports(reference: np.dtype, candidate: np.dtype) -> bool:
-    return reference.name in _TYPES and candidate.name in _TYPES
+    return reference in _COMPILED_AS and candidate in _COMPILED_AS
 
 
 def measure_window(reference: np.ndarray, candidate: np.ndarray, start: int, plan: PairPlan) -> Accumulator:
@@ -42,9 +48,11 @@ def measure_window(reference: np.ndarray, candidate: np.ndarray, start: int, pla
     outline = kernel.Outline(np.empty(CAPACITY + 1), np.empty(CAPACITY + 1), np.zeros(LINES), np.zeros(LINES, lane))
     pieces = reference.size // PERIOD + 2
     details = kernel.Details(
-        _bins(), np.empty(pieces * PIECE, np.int32), np.empty(reference.size // kernel.BLOCK + 1, np.int64)
+        _bins(), np.empty(pieces * CELLS_PIECE, np.int32), np.empty(reference.size // kernel.BLOCK + 1, np.int64)
     )
-    kernel.measure(_bits(reference), _bits(candidate), start, plan.full, sums, counts, outline, details, room)
+    kernel.measure(
+        _bits(reference), _bits(candidate), start, plan.full, not plan.narrow, sums, counts, outline, details, room
+    )
     gathered = _gathered(plan, sums.tolist(), counts.tolist(), outline, details)
     for first, stop in _runs(details.left[: counts[kernel.LEFT]].tolist()):
         gathered.merge(NUMPY.measure(reference[first:stop], candidate[first:stop], start + first, plan))
@@ -64,8 +72,8 @@ def _lane(reference: np.ndarray, candidate: np.ndarray) -> type[np.floating]:
 
 
 def _bits(values: np.ndarray) -> np.ndarray:
-    """Types that the compiler does not know as integers; all read-only, lest there be two versions of the code."""
-    bits = values.view(_AS_BITS.get(values.dtype.name, values.dtype))
+    """As the compiler takes them; all read-only, lest there be two versions of the code."""
+    bits = values.view(_COMPILED_AS[values.dtype])
     bits.flags.writeable = False
     return bits
 
@@ -84,7 +92,7 @@ def _bins() -> np.ndarray:
     """Room for the histogram, all zero; one for every thread, for fresh memory costs more than to clear it."""
     bins: np.ndarray | None = getattr(_own, "bins", None)
     if bins is None:
-        bins = _own.bins = np.zeros(BINS, np.int32)
+        bins = _own.bins = np.zeros((kernel.TABLES, BINS), np.int32)
     else:
         bins.fill(0)
     return bins
@@ -140,7 +148,7 @@ def _gathered(
             relative_count=counts[kernel.RELATIVE],
             relative_sum=sums[kernel.REL_SUM],
             max_ulp=sums[kernel.MAX_POWERS] / plan.grid.eps if plan.grid else 0.0,
-            histogram=Histogram.of_bins(details.bins),
+            histogram=Histogram.of_bins(details.bins[0]),
         ),
         cells=Cells.of_keys(details.keys[: counts[kernel.KEYS]]),
     )

@@ -17,7 +17,7 @@ from firstdiff.measure.narrow import NarrowLook
 from firstdiff.measure.nonfinite import add_places, add_side
 from firstdiff.measure.outside import count_window
 from firstdiff.measure.passes import EngineCalls
-from firstdiff.measure.plan import BLOCK, NARROW_BLOCK, PairPlan
+from firstdiff.measure.plan import BLOCK, CELLS_PIECE, NARROW_BLOCK, PairPlan
 from firstdiff.measure.promote import to_numbers
 from firstdiff.measure.sketch import Sketch
 
@@ -62,10 +62,10 @@ class _Window:
     def close(self) -> None:
         """Take in the sample."""
         if self._samples:
-            sizes, differences = (np.concatenate(parts) for parts in zip(*self._samples, strict=True))
-            self.gathered.cells = Cells.of(sizes, differences)
+            few = slice(CELLS_PIECE if self._plan.sampled else None)
+            self.gathered.cells = Cells.of(*_joined([(sizes[few], d[few]) for sizes, d in self._samples]))
             if not (self._plan.full and self._plan.sampled):
-                self.gathered.sketch = Sketch.of(sizes, differences, self._plan.grid)
+                self.gathered.sketch = Sketch.of(*_joined(self._samples), self._plan.grid)
 
     def _add_block(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
         block = block_of(self._plan.domain, reference, candidate)
@@ -120,6 +120,11 @@ class _Window:
             self._samples.append(exact(wanted))
         if self._plan.full and self._plan.sampled:
             self.gathered.sketch.merge(Sketch.of(*exact(slice(None)), self._plan.grid))
+
+
+def _joined(pieces: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    sizes, differences = zip(*pieces, strict=True)
+    return np.concatenate(sizes), np.concatenate(differences)
 
 
 class _Sums(NamedTuple):

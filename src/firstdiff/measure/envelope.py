@@ -52,6 +52,8 @@ class Envelope:
         >>> Envelope.from_plain(stored).admits(1e-5, 1.3e-6)
         True
         """
+        if self.max_abs <= atol:
+            return True
         if self.at_zero > atol:
             return False if math.isfinite(self.at_zero) else None
         if any(d > atol + rtol * x for x, d in self.corners):

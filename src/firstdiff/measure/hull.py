@@ -16,7 +16,9 @@ import numpy as np
 CAPACITY = 64
 ROUNDING = 2.0**-40
 FIRST_STEP = 2.0**-24
-_TASTER = 512
+_TASTER = 2048
+_SAMPLE = 512
+_FEW = 16
 _ROUNDED = 1.0 - 2.0**-22  # what rounding to float32 may take from a product of two
 
 Point = tuple[float, float]
@@ -46,17 +48,18 @@ class Hull:
         sizes, differences: x and d, maybe rounded to float32
         exact: x and d in float64 of the points at some places
         """
-        zero = sizes == 0.0
-        zeros = int(np.count_nonzero(zero))
-        if zeros:
-            self.zeros += zeros
-            self.at_zero = max(self.at_zero, float(differences[zero].max()))
-        if not self.corners:
+        fresh = not self.corners
+        if fresh:
             self._extend(*exact(slice(0, _TASTER)))
-        if not self.corners:
-            self._extend(*exact(slice(_TASTER, None)))
-        else:
-            self._extend(*exact(self._promising(sizes, differences, zero if zeros else None)))
+        x, d = self._step_for(sizes, differences)
+        near = sizes < x
+        self._take_zeros(near, sizes, differences)
+        if fresh and sizes.size <= _TASTER:
+            return
+        near |= differences > d * _ROUNDED
+        found = np.flatnonzero(near)
+        floor = np.interp(sizes[found], *self.curve())
+        self._extend(*exact(found[differences[found] > floor * _ROUNDED]))
 
     def merge(self, other: Hull) -> None:
         """Take in the points of another stretch."""
@@ -70,25 +73,30 @@ class Hull:
         """Its x and its d, from the origin on."""
         return np.array([(0.0, 0.0), *self.corners]).T
 
-    def _promising(self, sizes: np.ndarray, differences: np.ndarray, zero: np.ndarray | None) -> np.ndarray:
-        """Where every point over the curve is: two comparisons an element leave few of the others."""
+    def _step_for(self, sizes: np.ndarray, differences: np.ndarray) -> Point:
+        """The corner that leaves fewest points above it or to its left: every point over the curve is among them."""
+        if not self.corners:
+            return math.inf, math.inf
         if self._step is None:
-            self._step = self._best_step(sizes[:_TASTER], differences[:_TASTER])
-        x, d = self._step
-        near = sizes < x
-        if zero is not None:
-            near ^= zero  # every zero is near
-        near |= differences > d * _ROUNDED
-        found = np.flatnonzero(near)
-        floor = np.interp(sizes[found], *self.curve())
-        kept: np.ndarray = found[differences[found] > floor * _ROUNDED]
-        return kept
+            x, d = np.array(self.corners).T
+            left = (sizes[:_SAMPLE] < x[:, None]) | (differences[:_SAMPLE] > d[:, None])
+            self._step = self.corners[int(np.count_nonzero(left, axis=1).argmin())]
+        return self._step
 
-    def _best_step(self, sizes: np.ndarray, differences: np.ndarray) -> Point:
-        """The corner that leaves fewest points above it or to its left."""
-        x, d = np.array(self.corners).T
-        left = np.count_nonzero((sizes < x[:, None]) | (differences > d[:, None]), axis=1)
-        return self.corners[int(left.argmin())]
+    def _take_zeros(self, near: np.ndarray, sizes: np.ndarray, differences: np.ndarray) -> None:
+        """Take in the points with x = 0, and take them out of those near it."""
+        if np.count_nonzero(near) > near.size // _FEW:
+            zero = sizes == 0.0
+            near ^= zero
+            largest = (differences * zero).max()
+        else:
+            close = np.flatnonzero(near)
+            zero = close[sizes[close] == 0.0]
+            near[zero] = False
+            largest = differences[zero].max(initial=0.0)
+            zero = zero >= 0
+        self.zeros += int(np.count_nonzero(zero))
+        self.at_zero = max(self.at_zero, float(largest))
 
     def _extend(self, sizes: np.ndarray, differences: np.ndarray) -> None:
         """Take in points given exactly."""

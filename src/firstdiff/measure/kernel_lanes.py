@@ -59,6 +59,19 @@ def _choice(test: str) -> Any:
 larger, smaller = _choice(">"), _choice("<")
 
 
+def _widest_vectors(_: Any) -> Any:
+    """Let the function that calls this use vectors as wide as the processor has."""
+
+    def generate(context: Any, builder: Any, _signature: Any, _values: Any) -> Any:
+        attributes = builder.function.attributes
+        attributes.add("noinline")  # the caller would not know what it may use
+        for wide in ('"prefer-vector-width"="512"', '"min-legal-vector-width"="512"'):
+            set.add(attributes, wide)  # llvmlite has a list of attributes, and these are not on it
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
 def _bits_of(_: Any, value: Any) -> Any:
     """A float's bits as a signed integer; of floats that are not negative the order is the same."""
     width = value.bitwidth
@@ -80,6 +93,7 @@ def _float_of(_: Any, value: Any) -> Any:
 
 
 bits_of: Any = intrinsic(_bits_of)
+widest_vectors: Any = intrinsic(_widest_vectors)
 float_of: Any = intrinsic(_float_of)
 
 
@@ -125,8 +139,9 @@ def _loaded(values: Any, start: Any, stop: Any, buffer: Any) -> Any:  # noqa: AR
     convert: Any = _CONVERSIONS.get(values.dtype, types.float64)
 
     def converted(values: Any, start: Any, stop: Any, buffer: Any) -> Any:
-        for i in range(stop - start):
-            buffer[i] = convert(values[start + i])
-        return buffer[: stop - start]
+        part = values[start:stop]
+        for i in range(part.size):
+            buffer[i] = convert(part[i])
+        return buffer[: part.size]
 
     return converted

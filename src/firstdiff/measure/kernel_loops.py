@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from firstdiff.measure.cells import OCTAVE_SHIFT
-from firstdiff.measure.kernel_lanes import bits_of, compiled, float_of, larger, smaller
+from firstdiff.measure.kernel_lanes import bits_of, compiled, float_of, larger, smaller, widest_vectors
 from firstdiff.measure.sketch import BIN_SHIFT
 
 _EXPONENT = 0x7FF << OCTAVE_SHIFT
@@ -21,32 +21,31 @@ _FAR = 3e38
 _DOWN = 2.0**-64
 
 
-# what a row of the survey tells, by its places: bounds of both sides, the least |r|, the largest |c - r|, whether a new
-# maximum or a point over the hull may be in it, sums of r, c and |c - r|, and the products of r, c and d = c - r
-LOW_R, HIGH_R, LOW_C, HIGH_C, LEAST, TOP, MATTERS, SUM_R, SUM_C, SUM_ABS, RR, CC, DD, RD = range(14)
-SURVEY = 14
-_NEAR = 2.0**-20  # more than rounding to float32 can hide
+# what a row of the survey tells, by its places: bounds of the reference, the least |r|, the largest |c - r|, whether a
+# new maximum or a point over the hull may be in it, sums of r, c and |c - r|, and products of r, c and d = c - r
+LOW_R, HIGH_R, LEAST, TOP, MATTERS, SUM_R, SUM_C, SUM_ABS, RR, DD, RD, CC = range(12)
+SURVEY = 12  # the last, cc, is not looked for: it follows from the others
+NEAR = 2.0**-20  # more than rounding to float32 can hide
 
 
 @compiled(loose=True)
 def survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, seen: np.ndarray) -> None:
     """A look at each row in the type of the elements and of the lines; of NaN and infinities only `TOP` can tell."""
+    widest_vectors()
     kind = r.dtype.type
     slope_1, slope_2, slope_3, slope_4 = lines[0], lines[1], lines[2], lines[3]
     height_1, height_2, height_3, height_4 = lines[4], lines[5], lines[6], lines[7]
     for row in range(r.shape[0]):
         low_r = high_r = r[row, 0]
-        low_c = high_c = c[row, 0]
         least = abs(r[row, 0])
         over_1 = over_2 = over_3 = over_4 = kind(-_FAR)
         top: Any = bits_of(kind(0))
-        sum_r = sum_c = sum_abs = rr = cc = dd = rd = kind(0)
+        sum_r = sum_c = sum_abs = rr = dd = rd = kind(0)
         for i in range(r.shape[1]):
             x, y = r[row, i], c[row, i]
             d = y - x
             size, difference = abs(x), abs(d)
             low_r, high_r = smaller(low_r, x), larger(high_r, x)
-            low_c, high_c = smaller(low_c, y), larger(high_c, y)
             least = smaller(least, size)
             top = max(top, bits_of(difference))
             over_1 = larger(over_1, difference - slope_1 * size)
@@ -57,17 +56,24 @@ def survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, seen: np.ndarray) ->
             sum_c += y
             sum_abs += difference
             rr += x * x
-            cc += y * y
             dd += d * d
             rd += x * d
         found = seen[row]
-        found[LOW_R], found[HIGH_R], found[LOW_C], found[HIGH_C] = low_r, high_r, low_c, high_c
-        found[LEAST], found[TOP] = least, float_of(top)
-        near = float_of(top) * kind(_NEAR)
+        found[LOW_R], found[HIGH_R], found[LEAST], found[TOP] = low_r, high_r, least, float_of(top)
+        near = float_of(top) * kind(NEAR)
         over = max(over_1 - height_1, over_2 - height_2, over_3 - height_3, over_4 - height_4, found[TOP] - lines[8])
         found[MATTERS] = kind(over >= -near and found[TOP] > kind(0))
         found[SUM_R], found[SUM_C], found[SUM_ABS] = sum_r, sum_c, sum_abs
-        found[RR], found[CC], found[DD], found[RD] = rr, cc, dd, rd
+        found[RR], found[DD], found[RD], found[CC] = rr, dd, rd, rr + kind(2) * rd + dd
+
+
+@compiled(loose=True)
+def bounds(values: np.ndarray) -> tuple[float, float]:
+    """Least and greatest."""
+    low = high = values[0]
+    for i in range(values.size):
+        low, high = smaller(low, values[i]), larger(high, values[i])
+    return float(low), float(high)
 
 
 @compiled(loose=True)
@@ -132,35 +138,50 @@ def mean_and_spread(values: np.ndarray, summed: float, squares: float, cancelled
 
 
 @compiled(loose=True)
-def over_lines(r: np.ndarray, c: np.ndarray, lines: np.ndarray) -> tuple[float, float, float, float, float]:
-    """In float64: the most that |c - r| exceeds four slopes times |r| by where r is not 0, and the largest |c - r|."""
-    first, second, third, fourth = lines[0], lines[1], lines[2], lines[3]
-    over_1 = over_2 = over_3 = over_4 = -math.inf
-    most = 0.0
+def most_over(r: np.ndarray, c: np.ndarray, lines: np.ndarray) -> tuple[float, float, float]:
+    """In the type of the lines: the most that |c - r| is over the ray and over a chord where r is not 0, and the most
+    it is at all.
+    """
+    kind = lines.dtype.type
+    ray = over_2 = over_3 = over_4 = kind(-_FAR)
+    most = kind(0)
     for i in range(r.size):
-        value = np.float64(r[i])
-        d = abs(np.float64(c[i]) - value)
-        x = abs(value) if value != 0.0 else _FAR
+        value = kind(r[i])
+        d = abs(kind(c[i]) - value)
+        x = abs(value) if value != kind(0) else kind(_FAR)
         most = larger(most, d)
-        over_1 = larger(over_1, d - first * x)
-        over_2 = larger(over_2, d - second * x)
-        over_3 = larger(over_3, d - third * x)
-        over_4 = larger(over_4, d - fourth * x)
-    return over_1, over_2, over_3, over_4, most
+        ray = larger(ray, d - lines[0] * x)
+        over_2 = larger(over_2, d - lines[1] * x)
+        over_3 = larger(over_3, d - lines[2] * x)
+        over_4 = larger(over_4, d - lines[3] * x)
+    chords = max(over_2 - lines[5], over_3 - lines[6], over_4 - lines[7])
+    return float(ray), float(chords), float(most)
 
 
 @compiled(loose=True)
-def relative(r: np.ndarray, c: np.ndarray, tiny: float) -> tuple[float, float]:
-    """The sum of |c - r| / |r|, and the most that |c - r| is of the power of two under |r|, where r is not 0."""
-    summed, most = 0.0, 0.0
+def ratios(r: np.ndarray, c: np.ndarray, lane: np.ndarray) -> tuple[float, float]:
+    """The sum and the largest of |c - r| / |r| where r is not 0, in the type of the lane."""
+    kind = lane.dtype.type
+    summed, most = 0.0, kind(0)
+    for i in range(r.size):
+        x = kind(r[i])
+        d = abs(kind(c[i]) - x) if x != kind(0) else kind(0)
+        ratio = d / (abs(x) if x != kind(0) else kind(1))
+        summed += np.float64(ratio)
+        most = larger(most, ratio)
+    return summed, float(most)
+
+
+@compiled(loose=True)
+def most_powers(r: np.ndarray, c: np.ndarray, tiny: float) -> float:
+    """The most that |c - r| is of the power of two under |r|, where r is not 0."""
+    most = 0.0
     for i in range(r.size):
         value = np.float64(r[i])
         d = abs(np.float64(c[i]) - value) if value != 0.0 else 0.0
-        x = abs(value) if value != 0.0 else 1.0
-        power = bits_of(larger(x, tiny)) & _EXPONENT
-        summed += d / x
+        power = bits_of(larger(abs(value), tiny)) & _EXPONENT
         most = larger(most, d * larger(float_of(_INVERSE - power), _LEAST_INVERSE))
-    return summed, most
+    return most
 
 
 @compiled()

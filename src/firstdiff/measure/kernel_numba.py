@@ -14,24 +14,27 @@ import numpy as np
 
 from firstdiff.measure import kernel_loops as loops
 from firstdiff.measure.hull import CAPACITY
-from firstdiff.measure.kernel_hull import HEIGHTS, LEVEL, draw_lines, height, insert, lowest_line, thin
+from firstdiff.measure.kernel_hull import LEVEL, draw_lines, height, insert, lowest_line, thin
 from firstdiff.measure.kernel_lanes import compiled, entry, loaded
-from firstdiff.measure.plan import PERIOD, PIECE, SAMPLE_STRIDE
+from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PIECE, SAMPLE_STRIDE
 
-BLOCK = 2048
-ROW = 512  # short enough for sums in float32 to keep seven digits
+BLOCK = 4096
+ROW = 1024  # short enough for sums in float32 to keep six digits
 ROWS = BLOCK // ROW
-_PART = 64
+TABLES = 4
+_PART = 128
 _NEAR = 2.0**-48  # more than rounding in float64 can hide
+_TWICE = 2.0 + 2.0**-20
 _UNDERFLOW = 1e-32  # a sum of float32 squares below this may have lost some of them
+_MUCH = 0.01
 _CANCELLED_NARROW, _CANCELLED = 0.25, 1e-4  # see `moments.py`
 
 # the figures of a window, by their places in `sums`: first those of the survey
-LOW_R, HIGH_R, LOW_C, HIGH_C = loops.LOW_R, loops.HIGH_R, loops.LOW_C, loops.HIGH_C
-SUM_ABS, RR, CC, DD, RD = loops.SUM_ABS, loops.RR, loops.CC, loops.DD, loops.RD
-MAX_ABS, AT_ZERO, STEEPEST, SLACK, REL_SUM, MAX_POWERS, TINY = range(loops.SURVEY, loops.SURVEY + 7)
-MEAN_R, SPREAD_R, MEAN_C, SPREAD_C = range(loops.SURVEY + 7, loops.SURVEY + 11)
-SUMS = loops.SURVEY + 11
+LOW_R, HIGH_R, SUM_ABS = loops.LOW_R, loops.HIGH_R, loops.SUM_ABS
+RR, CC, DD, RD = loops.RR, loops.CC, loops.DD, loops.RD
+LOW_C, HIGH_C, MAX_ABS, AT_ZERO, STEEPEST, SLACK = range(loops.SURVEY, loops.SURVEY + 6)
+REL_SUM, MAX_POWERS, TINY, MEAN_R, SPREAD_R, MEAN_C, SPREAD_C = range(loops.SURVEY + 6, loops.SURVEY + 13)
+SUMS = loops.SURVEY + 13
 
 # and in `counts`
 FINITE, ZEROS, ARGMAX, CORNERS, SKETCHED, RELATIVE, KEYS, LEFT = range(8)
@@ -48,8 +51,8 @@ class Outline(NamedTuple):
 
 
 class Details(NamedTuple):
-    """How many differences fall into each bin of the histogram, the octaves of the sampled elements, and the blocks
-    that were left out: those with NaN, infinities, or differences too large for the lane.
+    """How many differences fall into each bin of the histogram, in tables to be added up; the octaves of the sampled
+    elements; and the blocks that were left out: those with NaN, infinities, or differences too large for the lane.
     """
 
     bins: np.ndarray
@@ -73,13 +76,18 @@ def measure(
     c: np.ndarray,
     start: int,
     full: bool,
+    precise: bool,
     sums: np.ndarray,
     counts: np.ndarray,
     outline: Outline,
     details: Details,
     room: Room,
 ) -> None:
-    """Take in a window, all but the blocks that need more care."""
+    """Take in a window, all but the blocks that need more care.
+
+    full: sketch every element, not only the sample
+    precise: take the sums in float64 throughout
+    """
     found = room.block
     for first in range(0, r.size, BLOCK):
         stop = min(first + BLOCK, r.size)
@@ -89,7 +97,7 @@ def measure(
             details.left[counts[LEFT]] = first
             counts[LEFT] += 1
             continue
-        exact = full or not _is_safe(found)
+        exact = precise or not _is_safe(found)
         if exact:
             loops.add_exactly(block_r, block_c, found)
         _add_block(block_r, block_c, found, _CANCELLED if exact else _CANCELLED_NARROW, sums, counts)
@@ -102,8 +110,12 @@ def measure(
         elif low < high:
             _add_sketch(block_r[low:high], block_c[low:high], found, sums, counts, details.bins, room.places)
         if low < high:
+            high = min(high, low + CELLS_PIECE)
             loops.octaves(block_r[low:high], block_c[low:high], details.keys[counts[KEYS] :])
             counts[KEYS] += high - low
+    bins = details.bins
+    for i in range(bins.shape[1]):
+        bins[0, i] += bins[1, i] + bins[2, i] + bins[3, i]
 
 
 @compiled()
@@ -121,10 +133,9 @@ def _survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, rows: np.ndarray, f
     for figure in range(loops.SURVEY):
         found[figure] = rows[0, figure]
     for row in range(1, whole):
-        for low in (loops.LOW_R, loops.LOW_C, loops.LEAST):
+        for low in (loops.LOW_R, loops.LEAST):
             found[low] = min(found[low], rows[row, low])
-        for high in (loops.HIGH_R, loops.HIGH_C):
-            found[high] = max(found[high], rows[row, high])
+        found[loops.HIGH_R] = max(found[loops.HIGH_R], rows[row, loops.HIGH_R])
         if found[loops.TOP] < math.inf and not rows[row, loops.TOP] <= found[loops.TOP]:
             found[loops.TOP] = rows[row, loops.TOP]
         for summed in range(loops.SUM_R, loops.SURVEY):
@@ -138,7 +149,8 @@ def _is_safe(found: np.ndarray) -> bool:
         if not math.isfinite(found[summed]):
             return False
     if found[loops.TOP] > 0.0:
-        return bool(min(found[RR], found[CC], found[DD]) >= _UNDERFLOW)
+        # where the candidate is another thing altogether, cc does not follow from the rest
+        return bool(min(found[RR], found[CC], found[DD]) >= _UNDERFLOW and found[DD] < found[RR] * _MUCH)
     return bool(found[RR] >= _UNDERFLOW or (found[LOW_R] == 0.0 and found[HIGH_R] == 0.0))
 
 
@@ -158,10 +170,11 @@ def _add_block(
     _add_side(sums, counts[FINITE], MEAN_R, r, found[loops.SUM_R], found[RR], cancelled)
     _add_side(sums, counts[FINITE], MEAN_C, c, found[loops.SUM_C], found[CC], cancelled)
     counts[FINITE] += r.size
-    for low in (LOW_R, LOW_C):
-        sums[low] = min(sums[low], found[low])
-    for high in (HIGH_R, HIGH_C):
-        sums[high] = max(sums[high], found[high])
+    sums[LOW_R], sums[HIGH_R] = min(sums[LOW_R], found[LOW_R]), max(sums[HIGH_R], found[HIGH_R])
+    reach = found[loops.TOP] * (1.0 + loops.NEAR)
+    if found[LOW_R] - reach < sums[LOW_C] or found[HIGH_R] + reach > sums[HIGH_C]:
+        low, high = loops.bounds(c)
+        sums[LOW_C], sums[HIGH_C] = min(sums[LOW_C], low), max(sums[HIGH_C], high)
     for summed in range(loops.SUM_ABS, loops.SURVEY):
         # of NaN there is only inf - inf, where float64 has overflowed and another sum says so
         sums[summed] += 0.0 if math.isnan(found[summed]) else found[summed]
@@ -200,28 +213,28 @@ def _scan(
     counts: np.ndarray,
     outline: Outline,
 ) -> None:
-    """Look for the maximum, the steepest point and corners of the hull in float64: part by part, then one by one."""
-    lines = outline.lines
+    """Look for the maximum, the steepest point and corners of the hull: in parts of a row, then one by one."""
+    lines, lane_lines = outline.lines, outline.lane_lines
     for first in range(begin, end, _PART):
         stop = min(first + _PART, end)
-        over_1, over_2, over_3, over_4, most = loops.over_lines(r[first:stop], c[first:stop], lines)
+        part_r, part_c = r[first:stop], c[first:stop]
+        ray, chords, most = loops.most_over(part_r, part_c, lane_lines)
+        near = most * loops.NEAR
+        if most + near < lane_lines[LEVEL] and ray < -near and chords < -near:
+            continue
+        ray, chords, most = loops.most_over(part_r, part_c, lines)
         near = most * _NEAR
-        if (
-            most > min(sums[MAX_ABS], lines[LEVEL])
-            or over_1 > lines[HEIGHTS] - near
-            or over_2 > lines[HEIGHTS + 1] - near
-            or over_3 > lines[HEIGHTS + 2] - near
-            or over_4 > lines[HEIGHTS + 3] - near
-        ):
-            for i in range(first, stop):
-                x, d = abs(np.float64(r[i])), abs(np.float64(c[i]) - np.float64(r[i]))
-                if d > sums[MAX_ABS]:
-                    sums[MAX_ABS] = d
-                    counts[ARGMAX] = start + i
-                if d > lowest_line(lines, x) * (1.0 - _NEAR) and x > 0.0:
-                    _add_point(x, d, sums, counts, outline)
-    outline.lane_lines[:] = lines
-    outline.lane_lines[LEVEL] = min(sums[MAX_ABS], lines[LEVEL])
+        if most <= min(sums[MAX_ABS], lines[LEVEL]) and ray < -near and chords < near:
+            continue
+        for i in range(first, stop):
+            x, d = abs(np.float64(r[i])), abs(np.float64(c[i]) - np.float64(r[i]))
+            if d > sums[MAX_ABS]:
+                sums[MAX_ABS] = d
+                counts[ARGMAX] = start + i
+            if d > lowest_line(lines, x) * (1.0 - _NEAR) and x > 0.0:
+                _add_point(x, d, sums, counts, outline)
+    lane_lines[:] = lines
+    lane_lines[LEVEL] = min(sums[MAX_ABS], lines[LEVEL])
 
 
 @compiled()
@@ -252,14 +265,23 @@ def _add_sketch(
     counts[SKETCHED] += r.size
     counts[RELATIVE] += r.size - int(zeros)
     if found[loops.TOP] == 0.0:
-        bins[0] += r.size
+        bins[0, 0] += r.size
         return
-    summed, most = loops.relative(r, c, sums[TINY])
+    summed, most = loops.ratios(r, c, r)
+    if not math.isfinite(summed):
+        summed, most = loops.ratios(r, c, sums)
     sums[REL_SUM] += summed
-    sums[MAX_POWERS] = max(sums[MAX_POWERS], most)
+    if most * _TWICE > sums[MAX_POWERS]:  # a power of two is more than half of what it is under
+        sums[MAX_POWERS] = max(sums[MAX_POWERS], loops.most_powers(r, c, sums[TINY]))
     loops.bin_places(r, c, places)
-    for i in range(r.size):
-        bins[places[i]] += 1
+    quarter = r.size // TABLES
+    for i in range(quarter):  # several tables, for it takes a while until the same count can be raised again
+        bins[0, places[i]] += 1
+        bins[1, places[quarter + i]] += 1
+        bins[2, places[2 * quarter + i]] += 1
+        bins[3, places[3 * quarter + i]] += 1
+    for i in range(TABLES * quarter, r.size):
+        bins[0, places[i]] += 1
 
 
 @entry

@@ -14,7 +14,7 @@ from firstdiff.schema import Metrics
 from firstdiff.trace import Source
 
 SAMPLED = ("abs_percentiles", "max_ulp", "mean_rel")
-_CANCELLED = 0.02
+_CANCELLED_ALIKE, _CANCELLED = 0.5, 0.02
 
 
 def metrics_of(gathered: Accumulator, plan: PairPlan, reference: Source, candidate: Source, mismatched: int) -> Metrics:
@@ -63,11 +63,16 @@ def one_minus_cosine(gathered: Accumulator) -> float | None:
 
 
 def has_cancelled(gathered: Accumulator) -> bool:
-    """Whether so little of the difference is a change of direction that seven digits of the sums are too few."""
+    """Whether so little of the difference is a change of direction that the digits of float32 sums are too few.
+
+    Errors of rounding average out, unless the summands are much alike, as in a side that lies far from 0.
+    """
     distance = one_minus_cosine(gathered)
     if distance is None or gathered.dd == 0.0:
         return False
-    return distance * 2.0 * math.sqrt(gathered.rr) * math.sqrt(gathered.cc) < gathered.dd * _CANCELLED
+    alike = any(side.mean**2 > side.variance for side in (gathered.reference, gathered.candidate))
+    share = distance * 2.0 * math.sqrt(gathered.rr) * math.sqrt(gathered.cc) / gathered.dd
+    return share < (_CANCELLED_ALIKE if alike else _CANCELLED)
 
 
 def _largest(gathered: Accumulator, plan: PairPlan) -> float | None:

@@ -70,7 +70,7 @@ def measure_pair(
     mismatched = gathered.nonfinite.conflicting + (0 if equal_nan else gathered.nonfinite.both_nan)
     if not envelope.admits(*allowed):
         mismatched += passes.count(plan, allowed)
-    if plan.sampled and not plan.full and (mismatched or has_cancelled(gathered)):
+    if plan.sampled and ((mismatched and not plan.full) or (plan.narrow and has_cancelled(gathered))):
         plan = replace(plan, full=True, narrow=False)
         gathered = passes.measure(plan)
         envelope = _envelope(gathered)

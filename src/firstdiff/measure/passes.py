@@ -38,8 +38,9 @@ class Passes:
         def work(start: int, stop: int) -> Accumulator:
             return self.engine.measure(*self._windows(start, stop), start, plan)
 
-        gathered = Accumulator()
-        for window in each_window(self.reference.size, self._length(), work, threads=self.threads, progress=progress):
+        windows = each_window(self.reference.size, self._length(), work, threads=self.threads, progress=progress)
+        gathered = next(windows, None) or Accumulator()
+        for window in windows:
             gathered.merge(window)
         return gathered
 

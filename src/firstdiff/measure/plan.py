@@ -19,6 +19,7 @@ SMALL = 1 << 16
 
 PERIOD = 1 << 16
 PIECE = 1 << 10
+CELLS_PIECE = 1 << 8  # the part of a piece that the cells are taken from
 SAMPLE_STRIDE = 11
 
 
@@ -35,7 +36,7 @@ class PairPlan:
     whole: both sides are whole numbers
     sampled: it is large enough for some figures to be taken from a sample
     full: all figures but the cells are taken from every element all the same
-    narrow: a first look in float32 will do
+    narrow: sums may be taken in float32 as far as they keep six digits
     """
 
     domain: Domain
@@ -71,5 +72,5 @@ def plan_of(reference: np.dtype, candidate: np.dtype, *, sampled: bool, full: bo
         whole=kinds <= {"int", "bool"},
         sampled=sampled,
         full=full,
-        narrow=sampled and not full and kinds == {"float"} and fits_float32(reference) and fits_float32(candidate),
+        narrow=sampled and kinds == {"float"} and fits_float32(reference) and fits_float32(candidate),
     )

@@ -69,8 +69,9 @@ class Histogram:
             return {}
         ranks = [max(-(-p * count // 100), 1) for p in PERCENTILES]
         low, high = (self.first + np.searchsorted(running, ranks) + np.array([[0], [1]])) << BIN_SHIFT
-        middles = (low.view(np.float64) + high.view(np.float64)) / 2
-        found = np.where(np.array(ranks) <= self.zeros, 0.0, np.minimum(middles, top))
+        with np.errstate(over="ignore", invalid="ignore"):
+            middles = low.view(np.float64) / 2 + high.view(np.float64) / 2
+        found = np.where(np.array(ranks) <= self.zeros, 0.0, np.fmin(middles, top))
         return dict(zip(map(str, PERCENTILES), found.tolist(), strict=True))
 
 

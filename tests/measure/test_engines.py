@@ -1,0 +1,129 @@
+"""What only large pairs go through: the first look in float32, the sample, the compiled engine, several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firstdiff.measure import EXACT, Allowed, Engine, measure_pair, measure_statistics, pair, passes
+from firstdiff.trace import ArraySource
+from tests.measure.agreement import assert_agrees
+from tests.measure.arrays import Recipe, arrays, recipes
+
+ENGINES: list[Engine] = ["numpy", "numba"]
+ANYTHING = Allowed(1e30, 1.0)
+# one pair for every way through the compiled code: float32 as it is, both conversions, and float64
+COMPILED = st.sampled_from([("float32", "float32"), ("bfloat16", "float16"), ("float64", "float32")])
+
+
+@pytest.fixture
+def no_small_tensors() -> Iterator[None]:
+    """Every tensor counts as large."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair, "SMALL", 0)
+        patch.setattr(passes, "SMALL", 0)
+        yield
+
+
+@pytest.mark.usefixtures("no_small_tensors")
+class TestEveryTensorAsALargeOne:
+    @settings(max_examples=100)
+    @given(recipes(max_size=5000), COMPILED, st.sampled_from([EXACT, Allowed(1e-3, 1e-3), ANYTHING]), st.booleans())
+    def test_the_compiled_engine_agrees_with_the_definitions(
+        self, recipe: Recipe, types: tuple[str, str], allowed: Allowed, equal_nan: bool
+    ) -> None:
+        assert_agrees(*arrays(recipe, *types), allowed, equal_nan=equal_nan, engine="numba")
+
+    @settings(max_examples=100)
+    @given(
+        recipes(max_size=2000, scales=(-30, 30)),
+        st.sampled_from(["float32", "float16", "bfloat16", "float8_e4m3fn"]),
+        st.sampled_from(["float32", "bfloat16"]),
+    )
+    def test_the_first_look_in_float32_agrees_with_the_definitions(
+        self, recipe: Recipe, reference: str, candidate: str
+    ) -> None:
+        assert_agrees(*arrays(recipe, reference, candidate), ANYTHING)
+
+    @settings(max_examples=40)
+    @given(recipes(max_size=5000, scales=(-40, 38)))
+    def test_extreme_float32_falls_back_to_float64(self, recipe: Recipe) -> None:
+        assert_agrees(*arrays(recipe, "float32", "float32"), ANYTHING, engine="numba")
+
+    @pytest.mark.parametrize("types", [("int8", "int8"), ("complex64", "complex64"), ("float8_e5m2", "float32")])
+    def test_what_is_not_compiled_for_goes_through_numpy(self, types: tuple[str, str]) -> None:
+        recipe = Recipe(seed=1, size=3000, scale=0, offset=None, noise=1.0, special=0.1)
+        assert_agrees(*arrays(recipe, *types), EXACT, engine="numba")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("special", [0.0, 1e-5])
+def test_any_number_of_threads_gives_the_same_bits(engine: Engine, special: float) -> None:
+    recipe = Recipe(seed=3, size=5_000_000, scale=0, offset=None, noise=1e-7, special=special)
+    sides = [ArraySource(side) for side in arrays(recipe, "float32", "float32")]
+    for full in (False, True):
+        runs = [
+            measure_pair(*sides, ANYTHING, engine=engine, threads=threads, full=full, equal_nan=True)
+            for threads in (1, 2, 3)
+        ]
+        assert runs[0] == runs[1] == runs[2]
+    assert len({repr(measure_statistics(sides[0], threads=threads)) for threads in (1, 2, 3)}) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_name_what_they_sampled_and_sample_the_same_elements(engine: Engine) -> None:
+    recipe = Recipe(seed=5, size=600_000, scale=0, offset=None, noise=1e-7, special=0.0)
+    sides = [ArraySource(side) for side in arrays(recipe, "float32", "float32")]
+    sampled = measure_pair(*sides, ANYTHING, engine=engine)
+    full = measure_pair(*sides, ANYTHING, engine=engine, full=True)
+    assert sampled.metrics.sampled == ("abs_percentiles", "max_ulp", "mean_rel")
+    assert full.metrics.sampled == ()
+    assert sampled.envelope.sampled == 9 * 256
+    for p in ("50", "95", "99"):
+        assert sampled.metrics.abs_percentiles[p] == pytest.approx(full.metrics.abs_percentiles[p], rel=0.1)
+    assert sampled.metrics.max_ulp <= full.metrics.max_ulp
+    other = measure_pair(*sides, ANYTHING, engine="numpy")
+    assert sampled.metrics.abs_percentiles == other.metrics.abs_percentiles
+    assert sampled.metrics.max_ulp == other.metrics.max_ulp
+    assert sampled.envelope.cells == other.envelope.cells
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("place", [0, 123_456, 199_999])
+@pytest.mark.parametrize("noise", [0.0, 1e-8])
+def test_one_wrong_element_is_found_wherever_it_is(engine: Engine, place: int, noise: float) -> None:
+    rng = np.random.default_rng(0)
+    reference = rng.standard_normal(200_000).astype(np.float32)
+    candidate = reference * (1 + noise * rng.standard_normal(200_000)).astype(np.float32)
+    candidate[place] += 1.0
+    metrics = assert_agrees(reference, candidate, Allowed(1e-6, 0.0), engine=engine).metrics
+    assert (metrics.sampled, metrics.mismatched, metrics.argmax) == ((), 1, (place,))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("shift", [0.0, 1000.0])
+def test_a_rescaled_large_tensor_keeps_the_digits_of_its_cosine(engine: Engine, shift: float) -> None:
+    rng = np.random.default_rng(0)
+    reference = (rng.standard_normal(100_000) + shift).astype(np.float32)
+    candidate = (reference * (1 + 1e-3 + 1e-6 * rng.standard_normal(100_000))).astype(np.float32)
+    assert_agrees(reference, candidate, ANYTHING, engine=engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_first_of_equal_maxima_is_named_across_windows(engine: Engine) -> None:
+    reference = np.zeros(4_300_000, np.float32)
+    candidate = reference.copy()
+    candidate[[2_200_000, 2_200_001, 4_299_999]] = 3.0
+    metrics = measure_pair(ArraySource(reference), ArraySource(candidate), engine=engine).metrics
+    assert (metrics.argmax, metrics.mismatched) == ((2_200_000,), 3)
+
+
+def test_progress_is_told_window_by_window() -> None:
+    source = ArraySource(np.zeros(5_000_000, np.float32))
+    heard: list[int] = []
+    measure_pair(source, source, progress=heard.append)
+    assert heard == [2_097_152, 4_194_304, 5_000_000]
