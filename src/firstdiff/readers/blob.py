@@ -93,6 +93,7 @@ class ExtentFile(RawIOBase):
 class Blob(ABC):
     """Named bytes. `name` is the path within what was opened, with `/`; `label` is what messages call it.
 
+    `stem` and `suffix` are the last part of the name without its ending, and the ending in lower case: `.npy`.
     `head` is cheap on every blob; `extent` may have to unpack the whole member first.
     """
 
@@ -100,6 +101,9 @@ class Blob(ABC):
         self.name = name
         self.label = label
         self.size = size
+        stem, ending = os.path.splitext(name.rpartition("/")[2])
+        self.stem = stem
+        self.suffix = ending.lower()
 
     def head(self, count: int) -> bytes:
         """The first bytes, at most `count`."""
@@ -122,16 +126,6 @@ class Blob(ABC):
         except OSError:
             return "gone"
         return status.st_size, status.st_mtime_ns, status.st_ino
-
-    @property
-    def suffix(self) -> str:
-        """The ending of the name, in lower case: `.npy`."""
-        return os.path.splitext(self.name)[1].lower()
-
-    @property
-    def stem(self) -> str:
-        """The last part of the name without its ending."""
-        return os.path.splitext(self.name.rpartition("/")[2])[0]
 
 
 @final

@@ -23,6 +23,7 @@ _END64_LOCATOR = struct.Struct("<4sLQL")
 _END64 = struct.Struct("<4sQ2H2L4Q")
 _END64_SIZE = _END64.size + _END64_LOCATOR.size
 _TAIL = _END64_SIZE + _END.size + (1 << 16)
+_SHORT_TAIL = 4096
 _ENTRY = struct.Struct("<4s4B4H3L5H2L")
 _LOCAL = struct.Struct("<4s5H3L2H")
 _FULL32, _FULL16 = 0xFFFFFFFF, 0xFFFF
@@ -44,14 +45,13 @@ class Member(NamedTuple):
 def read_directory(blob: Blob) -> list[Member]:
     """Every entry, in the order of the directory; ReadError where there is none."""
     extent = blob.extent()
-    tail = extent.read(max(extent.size - _TAIL, 0), _TAIL)
-    at = tail.rfind(b"PK\x05\x06")
+    tail, at = _find_end(extent)
     if at < 0 or at + _END.size > len(tail):
         raise ReadError("has no zip directory at its end; was it cut off?")
     _, _, _, _, count, length, start, _ = _END.unpack_from(tail, at)
     end = extent.size - len(tail) + at
     # torch writes the records of 64 bits into every file, needed or not
-    if _FULL32 in (length, start) or count == _FULL16 or tail[: max(at - 16, 0)].endswith(b"PK\x06\x07"):
+    if _FULL32 in (length, start) or count == _FULL16 or tail.startswith(b"PK\x06\x07", max(at - 20, 0)):
         count, length, start = _read_end64(tail, at)
         end -= _END64_SIZE
     shift = end - length - start  # bytes in front of the archive, such as a self-extractor
@@ -63,6 +63,16 @@ def read_directory(blob: Blob) -> list[Member]:
     if len(members) != count:
         raise ReadError(f"has a zip directory of {len(members)} entries where its end says {count}")
     return members
+
+
+def _find_end(extent: Extent) -> tuple[bytes, int]:
+    """The last bytes, and where in them the end record lies: nearly always in the very last, else before a comment."""
+    tail, at = b"", -1
+    for length in (_SHORT_TAIL, _TAIL):
+        if at < 0 and len(tail) < extent.size:
+            tail = extent.read(max(extent.size - length, 0), length)
+            at = tail.rfind(b"PK\x05\x06")
+    return tail, at
 
 
 def open_member(blob: Blob, member: Member) -> Blob:
