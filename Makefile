@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY := $(VENV)/.ready
 
-.PHONY: run test check bench fuzz tools clean
+.PHONY: run test check bench fuzz align-cases tools clean
 
 run: $(READY)
 	$(BIN)/firstdiff demo
@@ -23,6 +23,10 @@ bench: $(READY)
 # minutes of random damage to every format; FUZZ_EXAMPLES says how much
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz
+
+# two thousand random layouts, exact and noisy, and as many that fit nothing
+align-cases: $(READY)
+	$(BIN)/python -m tests.align.many 2000
 
 # chromium and rustc, which some tests need: Debian's packages, where we may install them
 tools:

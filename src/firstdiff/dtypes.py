@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
@@ -67,3 +67,10 @@ def eps_of(dtype: np.dtype) -> float:
     if kind == "float":
         return float(ml_dtypes.finfo(dtype).eps)
     return 0.0
+
+
+@np.errstate(invalid="ignore")  # some NaN complain when they are cast
+def doubles(values: Any) -> np.ndarray:
+    """As float64, or complex128 where they are complex; those that are already come back as they are."""
+    array = np.asarray(values)
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64, copy=False)

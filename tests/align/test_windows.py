@@ -51,3 +51,23 @@ def test_a_turned_tensor_of_shards_is_assembled() -> None:
     wanted = np.concatenate(parts, 1).T.ravel()
     for start in range(0, made.size, 777):
         np.testing.assert_array_equal(made.window(start, start + 777), wanted[start : start + 777])
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "stop", "in_place"),
+    [
+        ("concat(axis=0)", 10, 30, True),
+        ("concat(axis=0)", 50, 70, False),
+        ("concat(axis=1)", 8, 16, True),
+        ("concat(axis=1)", 8, 17, False),
+        ("concat(axis=1)", 20, 23, True),
+        ("stack()", 64, 128, True),
+        ("a b -> b a | concat(axis=0)", 0, 8, False),
+    ],
+)
+def test_what_lies_in_a_row_is_not_copied(text: str, start: int, stop: int, in_place: bool) -> None:
+    parts = [np.arange(64).reshape(8, 8) + 100 * number for number in range(2)]
+    made = Recipe.parse(text).apply([ArraySource(part) for part in parts])
+    window = made.window(start, stop)
+    np.testing.assert_array_equal(window, made.take(np.arange(start, stop)))
+    assert any(np.shares_memory(window, part) for part in parts) is in_place

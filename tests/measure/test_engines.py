@@ -82,7 +82,7 @@ def test_engines_name_what_they_sampled_and_sample_the_same_elements(engine: Eng
     full = measure_pair(*sides, ANYTHING, engine=engine, full=True)
     assert sampled.metrics.sampled == ("abs_percentiles", "max_ulp", "mean_rel")
     assert full.metrics.sampled == ()
-    assert sampled.envelope.sampled == 9 * 256
+    assert sampled.envelope.sampled == 9 * 128
     for p in ("50", "95", "99"):
         assert sampled.metrics.abs_percentiles[p] == pytest.approx(full.metrics.abs_percentiles[p], rel=0.1)
     assert sampled.metrics.max_ulp <= full.metrics.max_ulp

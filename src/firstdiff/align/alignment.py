@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from firstdiff.align.notation import Shape
-from firstdiff.align.recipe import IDENTITY, Recipe
+from firstdiff.align.recipe import Recipe
 from firstdiff.errors import UsageError
 from firstdiff.trace import Source
 
@@ -43,10 +43,6 @@ class Alignment:
     def __bool__(self) -> bool:
         return bool(self.reference or self.candidate)
 
-    def mirrored(self) -> Alignment:
-        """The same with the sides exchanged."""
-        return Alignment(self.candidate, self.reference)
-
     @property
     def moves(self) -> tuple[str, ...]:
         """The named steps; those of the reference say so."""
@@ -64,6 +60,3 @@ class Alignment:
                 f"'{self}' makes {list(candidate.shape)} of the candidate, but the reference is {list(reference.shape)}"
             )
         return reference, candidate
-
-
-__all__ = ["IDENTITY", "Alignment"]

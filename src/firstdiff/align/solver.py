@@ -28,6 +28,7 @@ from firstdiff.align.walk import Budget, Digit
 from firstdiff.trace import Source
 
 _QUICK = 192
+_SAMPLE = 1024
 SAME = 0.98
 _NEAR = 0.02
 _LISTED = 8
@@ -207,7 +208,7 @@ class _Search:
 
     def _explains(self, sight: Sight, proposal: Proposal) -> bool:
         """Whether a recipe for equal shapes accounts for the very places where identity does not hold."""
-        flat = places(self._reference.size, 1024)
+        flat = places(self._reference.size, _SAMPLE)
         off = flat[~sight.same(sight.reference_at(flat), sight.candidate_at(flat))]
         return replace(proposal, score=score_of(sight, proposal.alignment, off)).fits(self._count)
 

@@ -44,9 +44,9 @@ class Slabs:
         stop = min(stop, prod(self._axes))
         if start >= stop:
             return np.empty(0, self._dtype)
-        if len(self._boxes) == 1 and self._boxes[0][1].flags.c_contiguous:
-            part = self._boxes[0][1].reshape(-1)[start:stop]
-            return part.astype(self._stored, copy=False).view(self._dtype)
+        in_place = _in_place(self._axes, self._boxes, start, stop)
+        if in_place is not None:
+            return in_place.astype(self._stored, copy=False).view(self._dtype)
         if stop - start >= self._slab:
             return self._filled(start, stop)
         pieces = []
@@ -100,6 +100,23 @@ class Slabs:
                 columns = min(max(_RUN // array.itemsize, 1), self._axes[fast], _SLAB_BYTES // (row * array.itemsize))
                 sizes.append(row * max(columns, 1))
         return max(sizes)
+
+
+def _in_place(axes: tuple[int, ...], boxes: Sequence[Box], start: int, stop: int) -> np.ndarray | None:
+    """The range as it lies in memory, where one box holds all of it in a row."""
+    while axes:
+        row = prod(axes[1:])
+        first, last = start // row, (stop - 1) // row
+        around = [(at, array) for at, array in boxes if at[0] <= first and last < at[0] + array.shape[0]]
+        if first != last or len(axes) == 1:
+            whole = [(at, array) for at, array in around if array.shape[1:] == axes[1:]]
+            part = whole[0][1][first - whole[0][0][0] : last + 1 - whole[0][0][0]] if whole else None
+            if part is None or not part.flags.c_contiguous:
+                return None
+            return part.reshape(-1)[start - first * row : stop - first * row]
+        boxes = [(at[1:], array[first - at[0]]) for at, array in around]
+        axes, start, stop = axes[1:], start - first * row, stop - first * row
+    return boxes[0][1].reshape(1)
 
 
 def _fast_axis(array: np.ndarray) -> int:

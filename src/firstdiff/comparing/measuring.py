@@ -22,7 +22,7 @@ from firstdiff.trace import Source, Tensor
 Progress = Callable[[int, int], None]
 
 # beyond this the compiled kernel has earned back the half second it takes to start
-_NUMBA_FROM_BYTES = 6 << 30
+_NUMBA_FROM_BYTES = 256 << 20
 _THREADS_FROM_BYTES = 8 << 20
 
 

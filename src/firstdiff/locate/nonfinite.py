@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from firstdiff import dtypes
 from firstdiff.errors import ReadError
 from firstdiff.locate.graph import Graph
 from firstdiff.locate.nonfinite_causes import At, cause
 from firstdiff.locate.operands import Values
 from firstdiff.locate.row import Row
 from firstdiff.measure.promote import to_numbers
-from firstdiff.ops.arrays import doubles
 from firstdiff.trace import Source
 
 _WINDOW = 1 << 20
@@ -114,6 +114,6 @@ def _scene(graph: Graph, values: Values, place: int, found: _Found) -> At:
     dtype = row.candidate.source.dtype if row.candidate and row.candidate.source else None
     expected = None
     if own is not None and row.reference is not None:
-        expected = complex(doubles(row.reference.values().view()[found.index]))
+        expected = complex(dtypes.doubles(row.reference.values().view()[found.index]))
     attrs = row.record.attrs if row.record else {}
     return At(row.pair.op or "", attrs, inputs, found.index, own, dtype, expected)

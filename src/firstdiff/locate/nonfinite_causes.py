@@ -11,7 +11,6 @@ import ml_dtypes
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.ops.arrays import doubles
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class At:
             return None
         if same.dtype.kind == "c":
             return None
-        return float(doubles(np.asarray(same[self.index]).reshape(1))[0])
+        return float(dtypes.doubles(np.asarray(same[self.index]).reshape(1))[0])
 
     @property
     def highest(self) -> float | None:
@@ -106,20 +105,24 @@ def _masked_row(at: At) -> str | None:
         dim = at.attrs.get("dim", at.attrs.get("axis", -1))
         if scores is None or scores.shape != getattr(at.output, "shape", None) or not isinstance(dim, int):
             return None
-        row = doubles(np.moveaxis(np.asarray(scores), dim, -1)[_without(at.index, dim)])
+        row = dtypes.doubles(np.moveaxis(np.asarray(scores), dim, -1)[_without(at.index, dim)])
         return "every score of this row is masked (-Inf): softmax of a fully masked row" if _all_masked(row) else None
     mask = at.inputs.get("attn_mask") if name == "scaleddotproductattention" else None
     if mask is None or at.output is None:
         return None
     seen = np.broadcast_to(mask, (*at.output.shape[:-1], mask.shape[-1]))[at.index[:-1]]
-    hidden = not seen.any() if seen.dtype == np.bool_ else _all_masked(doubles(seen))
+    hidden = not seen.any() if seen.dtype == np.bool_ else _all_masked(dtypes.doubles(seen))
     return "the mask hides every key from this query: a fully masked row" if hidden else None
 
 
 def _infinities(at: At) -> str | None:
     """Inf - Inf and 0 * Inf: an input that is rightly infinite, such as a mask, used where it must not be."""
     for slot, values in at.inputs.items():
-        if values.dtype.kind != "c" and dtypes.kind_of(values.dtype) == "float" and np.isinf(doubles(values)).any():
+        if (
+            values.dtype.kind != "c"
+            and dtypes.kind_of(values.dtype) == "float"
+            and np.isinf(dtypes.doubles(values)).any()
+        ):
             return f"input {slot} has infinities, which the operation turns into this"
     return None
 
@@ -144,7 +147,7 @@ def _range(at: At) -> str | None:
 def _largest(values: np.ndarray) -> float:
     if values.dtype.kind == "c" or values.size == 0 or dtypes.kind_of(values.dtype) != "float":
         return 0.0
-    numbers = np.abs(doubles(values))
+    numbers = np.abs(dtypes.doubles(values))
     return float(np.max(numbers[np.isfinite(numbers)], initial=0.0))
 
 

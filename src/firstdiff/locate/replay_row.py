@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
@@ -14,8 +14,10 @@ from firstdiff.errors import ReadError
 from firstdiff.locate.graph import Graph
 from firstdiff.locate.operands import Operands, Values, coarsest
 from firstdiff.locate.row import Row
-from firstdiff.ops import NotReplayable, Plan, Replayed, fit_limit, plans, reproduce, residual
 from firstdiff.schema import Isolated
+
+if TYPE_CHECKING:  # the operators are many, and most comparisons need none of them
+    from firstdiff.ops import NotReplayable, Plan, Replayed
 
 _RECORD_BOTH = "record it in the candidate, too"
 _LOOK_INSIDE = "capture with level='op' to record what happens inside it"
@@ -96,6 +98,8 @@ class Replays:
         return last if ours.shape == theirs.shape and np.array_equal(ours, theirs) else None
 
     def _identity(self, place: int, origin: int) -> Isolated:
+        from firstdiff.ops import fit_limit, residual
+
         given, came = self._values.own(place), self._values.candidate(origin)
         key = self._graph.rows[origin].pair.key
         if given is None or came is None:
@@ -107,6 +111,8 @@ class Replays:
         return _judgement(residual(given, came, dtype=dtype.name), limit, f"it is not {key}, which it should be")
 
     def _operation(self, place: int) -> Isolated:
+        from firstdiff.ops import NotReplayable, plans, reproduce
+
         row = self._graph.rows[place]
         record = row.record
         assert record is not None, "rows that are judged have a record"
@@ -134,6 +140,8 @@ class Replays:
     def _against(
         self, place: int, own: np.ndarray, theirs: Operands, candidate: Plan | None, again: Replayed
     ) -> Isolated:
+        from firstdiff.ops import residual
+
         record = self._graph.rows[place].record
         assert record is not None, "rows that are judged have a record"
         if candidate is None:
@@ -150,6 +158,8 @@ class Replays:
 
     def _limit(self, place: int, own: np.ndarray, theirs: Operands, again: Replayed) -> _Limit:
         """What is left over of the reference is the measure, if both sides are of one type."""
+        from firstdiff.ops import fit_limit
+
         row = self._graph.rows[place]
         reference = self._values.reference(place)  # whose weights are no finer than itself
         stored = [own, reference, *(array for array in theirs.inputs.values() if array.size)]
@@ -187,6 +197,8 @@ def replay_row(rows: Sequence[Row], place: int) -> Isolated:
 
 def _same_reading(found: tuple[Plan, ...] | NotReplayable, reference: Replayed) -> Plan | None:
     """The operation read as the reference's was, on other arrays."""
+    from firstdiff.ops import NotReplayable
+
     if isinstance(found, NotReplayable):
         return None
     wanted = reference.plan

@@ -6,6 +6,8 @@ to one thread, float32 rows so short that non-negative terms keep six digits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 _ROW = {np.dtype(np.float32): 1024, np.dtype(np.float64): 8192}
@@ -36,13 +38,12 @@ def _rows(left: np.ndarray, right: np.ndarray) -> float:
     return float(np.add.reduce(_row_products(left, right), axis=None, dtype=np.float64))
 
 
-def _row_products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    products: np.ndarray
-    if hasattr(np, "vecdot"):
-        products = np.vecdot(left, right)
-    else:  # numpy 1
-        products = np.matmul(left[:, None, :], right[:, :, None])
+def _matmul_rows(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    products: np.ndarray = np.matmul(left[:, None, :], right[:, :, None])
     return products
+
+
+_row_products: Callable[[np.ndarray, np.ndarray], np.ndarray] = getattr(np, "vecdot", _matmul_rows)  # not in numpy 1
 
 
 def _short(left: np.ndarray, right: np.ndarray) -> float:

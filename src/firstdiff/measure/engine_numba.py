@@ -25,7 +25,7 @@ from firstdiff.measure.promote import fits_float32
 from firstdiff.measure.sketch import BINS, Histogram, Sketch
 
 # the types there is code for, and what they are to the compiler, which has no word for some
-_COMPILED_AS = {
+_COMPILED_AS: dict[np.dtype, np.dtype] = {
     np.dtype(np.float32): np.dtype(np.float32),
     np.dtype(np.float64): np.dtype(np.float64),
     dtypes.from_name("bfloat16"): np.dtype(np.uint16),
@@ -48,7 +48,9 @@ def measure_window(reference: np.ndarray, candidate: np.ndarray, start: int, pla
     outline = kernel.Outline(np.empty(CAPACITY + 1), np.empty(CAPACITY + 1), np.zeros(LINES), np.zeros(LINES, lane))
     pieces = reference.size // PERIOD + 2
     details = kernel.Details(
-        _bins(), np.empty(pieces * CELLS_PIECE, np.int32), np.empty(reference.size // kernel.BLOCK + 1, np.int64)
+        _bins(kernel.TABLES if plan.full else 1),
+        np.empty(pieces * CELLS_PIECE, np.int32),
+        np.empty(reference.size // kernel.BLOCK + 1, np.int64),
     )
     kernel.measure(
         _bits(reference), _bits(candidate), start, plan.full, not plan.narrow, sums, counts, outline, details, room
@@ -73,7 +75,7 @@ def _lane(reference: np.ndarray, candidate: np.ndarray) -> type[np.floating]:
 
 def _bits(values: np.ndarray) -> np.ndarray:
     """As the compiler takes them; all read-only, lest there be two versions of the code."""
-    bits = values.view(_COMPILED_AS[values.dtype])
+    bits: np.ndarray = values.view(_COMPILED_AS[values.dtype])
     bits.flags.writeable = False
     return bits
 
@@ -84,18 +86,18 @@ def _room(lane: type[np.floating]) -> kernel.Room:
         np.empty(kernel.BLOCK, lane),
         np.empty((kernel.ROWS, SURVEY), lane),
         np.empty(SURVEY),
+        np.empty((kernel.PARTS, 2)),
         np.empty(kernel.BLOCK, np.int32),
     )
 
 
-def _bins() -> np.ndarray:
+def _bins(tables: int) -> np.ndarray:
     """Room for the histogram, all zero; one for every thread, for fresh memory costs more than to clear it."""
     bins: np.ndarray | None = getattr(_own, "bins", None)
     if bins is None:
         bins = _own.bins = np.zeros((kernel.TABLES, BINS), np.int32)
-    else:
-        bins.fill(0)
-    return bins
+    bins[:tables] = 0
+    return bins[:tables]
 
 
 def _runs(blocks: list[int]) -> Iterator[tuple[int, int]]:

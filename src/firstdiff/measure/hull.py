@@ -121,7 +121,7 @@ class Hull:
 
     def _thin(self) -> None:
         """Past the capacity, drop the corners that matter least, and say by how much that lowered the curve."""
-        step = FIRST_STEP
+        step = max(FIRST_STEP, self.slack / 8.0)
         while len(self.corners) > CAPACITY:
             kept = _thinned(self.corners, step)
             if len(kept) < len(self.corners):

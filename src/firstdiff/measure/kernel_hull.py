@@ -25,10 +25,14 @@ def slope(hull_x: np.ndarray, hull_d: np.ndarray, left: int, right: int) -> floa
 @compiled()
 def place_of(hull_x: np.ndarray, corners: int, x: float) -> int:
     """The first corner that is not left of x."""
-    at = 0
-    while at < corners and hull_x[at] < x:
-        at += 1
-    return at
+    low, high = 0, corners
+    while low < high:
+        middle = (low + high) // 2
+        if hull_x[middle] < x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @compiled()
@@ -69,7 +73,7 @@ def insert(hull_x: np.ndarray, hull_d: np.ndarray, corners: int, x: float, d: fl
 @compiled()
 def thin(hull_x: np.ndarray, hull_d: np.ndarray, corners: int, slack: float) -> tuple[int, float]:
     """Back to the capacity, as `Hull` does it; what is left of the corners, and the slack that this costs."""
-    step = FIRST_STEP
+    step = max(FIRST_STEP, slack / 8.0)
     while corners > CAPACITY:
         kept, dropped = 1, False
         left_x, left_d = hull_x[0], hull_d[0]

@@ -11,13 +11,18 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite.binding import get_host_cpu_features  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic, overload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# neither nnan nor ninf: NaN and infinities must come out as such
-_LOOSE = {"contract", "reassoc", "nsz", "arcp"}
+# neither nnan nor ninf: NaN and infinities must come out as such; nor arcp: a quotient is a quotient
+_LOOSE = {"contract", "reassoc", "nsz"}
+# without an instruction for it, the compiler would call a function for every element
+_HAS_HALF = bool(get_host_cpu_features().get("f16c", False))
+# what the kernels take their constants from
+_CONSTANTS = ("cells.py", "hull.py", "plan.py", "sketch.py")
 _INNER: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
@@ -39,7 +44,8 @@ def entry(function: F) -> F:
 
 @cache
 def _digest() -> str:
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    folder = Path(__file__).parent
+    sources = [*sorted(folder.glob("kernel_*.py")), *(folder / name for name in _CONSTANTS)]
     return sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
 
 
@@ -106,18 +112,23 @@ def _from_bfloat16(_: Any, bits: Any) -> Any:
 
 
 def _from_float16(_: Any, bits: Any) -> Any:
-    """Shift the bits into a float32's places, mend the exponent by a product, and put infinities and NaN back."""
-
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        word = ir.IntType(32)
-        placed = builder.and_(builder.shl(builder.sext(values[0], word), word(13)), word(-0x70000001))
-        number = builder.fmul(builder.bitcast(placed, ir.FloatType()), ir.FloatType()(2.0**112))
-        exponent = word(0x0F800000)
-        is_number = builder.icmp_signed("!=", builder.and_(placed, exponent), exponent)
-        other = builder.bitcast(builder.or_(placed, word(0x7F800000)), ir.FloatType())
-        return builder.select(is_number, number, other)
+        if _HAS_HALF:
+            return builder.fpext(builder.bitcast(values[0], ir.HalfType()), ir.FloatType())
+        return _half_by_hand(builder, values[0])
 
     return types.float32(bits), generate
+
+
+def _half_by_hand(builder: Any, bits: Any) -> Any:
+    """Shift the bits into a float32's places, mend the exponent by a product, and put infinities and NaN back."""
+    word = ir.IntType(32)
+    placed = builder.and_(builder.shl(builder.sext(bits, word), word(13)), word(-0x70000001))
+    number = builder.fmul(builder.bitcast(placed, ir.FloatType()), ir.FloatType()(2.0**112))
+    exponent = word(0x0F800000)
+    is_number = builder.icmp_signed("!=", builder.and_(placed, exponent), exponent)
+    other = builder.bitcast(builder.or_(placed, word(0x7F800000)), ir.FloatType())
+    return builder.select(is_number, number, other)
 
 
 _CONVERSIONS = {types.uint16: intrinsic(_from_bfloat16), types.int16: intrinsic(_from_float16)}

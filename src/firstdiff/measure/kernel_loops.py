@@ -138,24 +138,41 @@ def mean_and_spread(values: np.ndarray, summed: float, squares: float, cancelled
 
 
 @compiled(loose=True)
-def most_over(r: np.ndarray, c: np.ndarray, lines: np.ndarray) -> tuple[float, float, float]:
-    """In the type of the lines: the most that |c - r| is over the ray and over a chord where r is not 0, and the most
-    it is at all.
-    """
+def most_over(r: np.ndarray, c: np.ndarray, lines: np.ndarray, seen: np.ndarray) -> None:
+    """For each row, in the type of the lines: the most that |c - r| is over a line where r is not 0, and at all."""
     kind = lines.dtype.type
-    ray = over_2 = over_3 = over_4 = kind(-_FAR)
-    most = kind(0)
+    slope_1, slope_2, slope_3, slope_4 = lines[0], lines[1], lines[2], lines[3]
+    for row in range(r.shape[0]):
+        over_1 = over_2 = over_3 = over_4 = kind(-_FAR)
+        most = kind(0)
+        for i in range(r.shape[1]):
+            value = kind(r[row, i])
+            d = abs(kind(c[row, i]) - value)
+            x = abs(value) if value != kind(0) else kind(_FAR)
+            most = larger(most, d)
+            over_1 = larger(over_1, d - slope_1 * x)
+            over_2 = larger(over_2, d - slope_2 * x)
+            over_3 = larger(over_3, d - slope_3 * x)
+            over_4 = larger(over_4, d - slope_4 * x)
+        seen[row, 0] = max(over_1 - lines[4], over_2 - lines[5], over_3 - lines[6], over_4 - lines[7])
+        seen[row, 1] = most
+
+
+@compiled(loose=True)
+def most_exactly(r: np.ndarray, c: np.ndarray, lines: np.ndarray) -> tuple[float, float, float]:
+    """In float64: the largest |c - r| / |r| and the most that |c - r| is over a chord where r is not 0, and at all."""
+    slope_2, slope_3, slope_4 = lines[1], lines[2], lines[3]
+    over_2 = over_3 = over_4 = -_FAR
+    steepest = most = 0.0
     for i in range(r.size):
-        value = kind(r[i])
-        d = abs(kind(c[i]) - value)
-        x = abs(value) if value != kind(0) else kind(_FAR)
-        most = larger(most, d)
-        ray = larger(ray, d - lines[0] * x)
-        over_2 = larger(over_2, d - lines[1] * x)
-        over_3 = larger(over_3, d - lines[2] * x)
-        over_4 = larger(over_4, d - lines[3] * x)
-    chords = max(over_2 - lines[5], over_3 - lines[6], over_4 - lines[7])
-    return float(ray), float(chords), float(most)
+        value = np.float64(r[i])
+        d = abs(np.float64(c[i]) - value)
+        x = abs(value) if value != 0.0 else math.inf
+        most, steepest = larger(most, d), larger(steepest, d / x)
+        over_2 = larger(over_2, d - slope_2 * x)
+        over_3 = larger(over_3, d - slope_3 * x)
+        over_4 = larger(over_4, d - slope_4 * x)
+    return steepest, max(over_2 - lines[5], over_3 - lines[6], over_4 - lines[7]), most
 
 
 @compiled(loose=True)

@@ -18,11 +18,12 @@ from firstdiff.measure.kernel_hull import LEVEL, draw_lines, height, insert, low
 from firstdiff.measure.kernel_lanes import compiled, entry, loaded
 from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PIECE, SAMPLE_STRIDE
 
-BLOCK = 4096
+BLOCK = 8192
 ROW = 1024  # short enough for sums in float32 to keep six digits
 ROWS = BLOCK // ROW
 TABLES = 4
-_PART = 128
+PARTS = 8
+_PART = ROW // PARTS
 _NEAR = 2.0**-48  # more than rounding in float64 can hide
 _TWICE = 2.0 + 2.0**-20
 _UNDERFLOW = 1e-32  # a sum of float32 squares below this may have lost some of them
@@ -61,12 +62,15 @@ class Details(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Memory for one block: of each side in the type of the lane, its survey, that of the whole block, and bins."""
+    """Memory for one block: of each side in the type of the lane, the survey of its rows and of all of it, what is
+    found in the parts of a row, and bins.
+    """
 
     lane_r: np.ndarray
     lane_c: np.ndarray
     rows: np.ndarray
     block: np.ndarray
+    parts: np.ndarray
     places: np.ndarray
 
 
@@ -103,7 +107,8 @@ def measure(
         _add_block(block_r, block_c, found, _CANCELLED if exact else _CANCELLED_NARROW, sums, counts)
         for row in range(0, block_r.size, ROW):
             if room.rows[row // ROW, loops.MATTERS] > 0.0:
-                _scan(block_r, block_c, row, min(row + ROW, block_r.size), start + first, sums, counts, outline)
+                end = min(row + ROW, block_r.size)
+                _scan(block_r[row:end], block_c[row:end], start + first + row, sums, counts, outline, room.parts)
         low, high = _sampled(start + first, stop - first)
         if full:
             _add_sketch(block_r, block_c, found, sums, counts, details.bins, room.places)
@@ -113,9 +118,14 @@ def measure(
             high = min(high, low + CELLS_PIECE)
             loops.octaves(block_r[low:high], block_c[low:high], details.keys[counts[KEYS] :])
             counts[KEYS] += high - low
-    bins = details.bins
-    for i in range(bins.shape[1]):
-        bins[0, i] += bins[1, i] + bins[2, i] + bins[3, i]
+    _add_up(details.bins)
+
+
+@compiled()
+def _add_up(tables: np.ndarray) -> None:
+    for table in range(1, tables.shape[0]):
+        for i in range(tables.shape[1]):
+            tables[0, i] += tables[table, i]
 
 
 @compiled()
@@ -204,34 +214,27 @@ def _add_side(
 
 @compiled()
 def _scan(
-    r: np.ndarray,
-    c: np.ndarray,
-    begin: int,
-    end: int,
-    start: int,
-    sums: np.ndarray,
-    counts: np.ndarray,
-    outline: Outline,
+    r: np.ndarray, c: np.ndarray, start: int, sums: np.ndarray, counts: np.ndarray, outline: Outline, parts: np.ndarray
 ) -> None:
-    """Look for the maximum, the steepest point and corners of the hull: in parts of a row, then one by one."""
+    """Look for the maximum, the steepest point and corners of the hull in a row: part by part, then one by one."""
     lines, lane_lines = outline.lines, outline.lane_lines
-    for first in range(begin, end, _PART):
-        stop = min(first + _PART, end)
-        part_r, part_c = r[first:stop], c[first:stop]
-        ray, chords, most = loops.most_over(part_r, part_c, lane_lines)
-        near = most * loops.NEAR
-        if most + near < lane_lines[LEVEL] and ray < -near and chords < -near:
+    size = _PART if r.size % _PART == 0 else r.size
+    shape = (r.size // size, size)
+    loops.most_over(r.reshape(shape), c.reshape(shape), lane_lines, parts)
+    for part in range(r.size // size):
+        near = parts[part, 1] * loops.NEAR
+        if parts[part, 0] < -near and parts[part, 1] + near < lane_lines[LEVEL]:
             continue
-        ray, chords, most = loops.most_over(part_r, part_c, lines)
-        near = most * _NEAR
-        if most <= min(sums[MAX_ABS], lines[LEVEL]) and ray < -near and chords < near:
+        first, stop = part * size, (part + 1) * size
+        steepest, over, most = loops.most_exactly(r[first:stop], c[first:stop], lines)
+        if steepest <= sums[STEEPEST] and over <= most * _NEAR and most <= min(sums[MAX_ABS], lines[LEVEL]):
             continue
         for i in range(first, stop):
             x, d = abs(np.float64(r[i])), abs(np.float64(c[i]) - np.float64(r[i]))
             if d > sums[MAX_ABS]:
                 sums[MAX_ABS] = d
                 counts[ARGMAX] = start + i
-            if d > lowest_line(lines, x) * (1.0 - _NEAR) and x > 0.0:
+            if x > 0.0 and (d / x > sums[STEEPEST] or d > lowest_line(lines, x) * (1.0 + _NEAR)):
                 _add_point(x, d, sums, counts, outline)
     lane_lines[:] = lines
     lane_lines[LEVEL] = min(sums[MAX_ABS], lines[LEVEL])
@@ -239,15 +242,16 @@ def _scan(
 
 @compiled()
 def _add_point(x: float, d: float, sums: np.ndarray, counts: np.ndarray, outline: Outline) -> None:
-    hull_x, hull_d = outline.hull_x, outline.hull_d
-    sums[STEEPEST] = max(sums[STEEPEST], d / x)
-    corners = counts[CORNERS]
-    if d > height(hull_x, hull_d, corners, x) * (1.0 + sums[SLACK]):
+    hull_x, hull_d, corners = outline.hull_x, outline.hull_d, counts[CORNERS]
+    over = d > height(hull_x, hull_d, corners, x) * (1.0 + sums[SLACK])
+    if over:
         corners = insert(hull_x, hull_d, corners, x, d)
         if corners > CAPACITY:
             corners, sums[SLACK] = thin(hull_x, hull_d, corners, sums[SLACK])
         counts[CORNERS] = corners
-    draw_lines(hull_x, hull_d, corners, sums[STEEPEST], outline.lines)
+    if over or d / x > sums[STEEPEST]:
+        sums[STEEPEST] = max(sums[STEEPEST], d / x)
+        draw_lines(hull_x, hull_d, corners, sums[STEEPEST], outline.lines)
 
 
 @compiled()
@@ -274,13 +278,15 @@ def _add_sketch(
     if most * _TWICE > sums[MAX_POWERS]:  # a power of two is more than half of what it is under
         sums[MAX_POWERS] = max(sums[MAX_POWERS], loops.most_powers(r, c, sums[TINY]))
     loops.bin_places(r, c, places)
-    quarter = r.size // TABLES
+    last = bins.shape[0] - 1
+    second, third = min(1, last), min(2, last)
+    quarter = r.size // 4
     for i in range(quarter):  # several tables, for it takes a while until the same count can be raised again
         bins[0, places[i]] += 1
-        bins[1, places[quarter + i]] += 1
-        bins[2, places[2 * quarter + i]] += 1
-        bins[3, places[3 * quarter + i]] += 1
-    for i in range(TABLES * quarter, r.size):
+        bins[second, places[quarter + i]] += 1
+        bins[third, places[2 * quarter + i]] += 1
+        bins[last, places[3 * quarter + i]] += 1
+    for i in range(4 * quarter, r.size):
         bins[0, places[i]] += 1
 
 

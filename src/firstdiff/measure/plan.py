@@ -19,7 +19,7 @@ SMALL = 1 << 16
 
 PERIOD = 1 << 16
 PIECE = 1 << 10
-CELLS_PIECE = 1 << 8  # the part of a piece that the cells are taken from
+CELLS_PIECE = 1 << 7  # the part of a piece that the cells are taken from
 SAMPLE_STRIDE = 11
 
 

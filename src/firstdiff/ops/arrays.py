@@ -6,12 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from firstdiff.dtypes import doubles
 
-@np.errstate(invalid="ignore")  # some NaN complain when they are cast
-def doubles(values: Any) -> np.ndarray:
-    """As float64, or complex128 where they are complex; those that are already come back as they are."""
-    array = np.asarray(values)
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64, copy=False)
+__all__ = ["doubles", "per_channel", "reals", "whole_numbers"]
 
 
 def reals(values: Any) -> np.ndarray:
