@@ -36,13 +36,17 @@ class Refining:
         return dict(sorted(found.items()))
 
     def _affordable_of(self, findings: dict[int, Finding]) -> set[int]:
-        """What there is budget for: rows that seem to introduce an error first, then those where it grows most."""
+        """What there is budget for: modules with other weights first, then rows that seem to introduce an error, then
+        those where it grows most.
+        """
+        other_weights = {name.rpartition(".")[0] for name in self._graph.wrong_weights}
 
-        def urgency(place: int) -> tuple[bool, float, int]:
+        def urgency(place: int) -> tuple[bool, bool, float, int]:
             fed = self._graph.compared[place].rows
             before = max((severity(self._graph.rows[at].pair) for at in fed), default=0.0)
             growth = severity(self._graph.rows[place].pair) / before if 0 < before < inf else 0.0
-            return findings[place].origin == "inherited", -growth, place
+            same_weights = self._graph.rows[place].pair.name not in other_weights
+            return same_weights, findings[place].origin == "inherited", -growth, place
 
         wanted = (place for place in sorted(findings, key=urgency) if not self._graph.compared[place].outside)
         return {place for place in wanted if self._affordable(place)}
