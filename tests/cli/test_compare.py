@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from firstdiff.cli.console import on_interrupt, stop_if_interrupted
 from firstdiff.workflows.sample import write_sample
 
 Run = Callable[..., tuple[int, str, str]]
@@ -107,7 +109,8 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
                 file.truncate(128 + (1 << 30))
     report = tmp_path / "out" / "report.json"
     report.parent.mkdir()
-    command = [*COMMAND, str(tmp_path / "a"), str(tmp_path / "b"), "--format", "json", "-o", str(report)]
+    sides = [str(tmp_path / side) for side in ("a", "b")]
+    command = [*COMMAND, *sides, "--format", "json", "-o", str(report), "--engine", "numpy"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(1.5)
     assert process.poll() is None, "it must still be at work for the test to mean anything"
@@ -115,3 +118,11 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (130, "", "firstdiff: stopped\n")
     assert list(report.parent.iterdir()) == []
+
+
+def test_ctrl_c_that_a_library_swallows_still_stops_the_run() -> None:
+    with suppress(KeyboardInterrupt):
+        on_interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        stop_if_interrupted(1, 2)
+    stop_if_interrupted(2, 2)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import warnings
+from contextlib import suppress
 from io import TextIOWrapper
 from typing import Annotated, Any, NoReturn
 
@@ -13,7 +15,7 @@ import typer
 
 from firstdiff import __version__
 from firstdiff.cli import calibrate, capture, compare, demo, explain, inspect, pair, plugins
-from firstdiff.cli.console import warn
+from firstdiff.cli.console import on_interrupt, warn
 from firstdiff.errors import FirstdiffError
 from firstdiff.reports.terminal import shown
 
@@ -60,6 +62,8 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show must not end the run
     warnings.showwarning = _show_warning
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # we have threads of our own, and BLAS's stall beside them
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, on_interrupt)
     gc.set_threshold(100_000)  # a trace is many small objects that all stay: looking for garbage in between finds none
     try:
         code = app(standalone_mode=False)
