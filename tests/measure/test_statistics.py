@@ -61,5 +61,5 @@ def test_nothing_finite_leaves_only_counts() -> None:
 
 def test_progress_is_told_window_by_window() -> None:
     heard: list[int] = []
-    measure_statistics(ArraySource(np.zeros(3_000_000, np.float32)), progress=heard.append)
-    assert heard == [2_097_152, 3_000_000]
+    measure_statistics(ArraySource(np.zeros(4_000_000, np.float32)), progress=heard.append)
+    assert heard == [3_145_728, 4_000_000]

@@ -32,40 +32,38 @@ class Cell(NamedTuple):
 @final
 @dataclass(slots=True)
 class Cells:
-    """Taken from `count` points, those that do not differ among them."""
+    """The octaves of `count` points; they are sorted into cells when these are asked for."""
 
     count: int = 0
-    points: dict[int, int] = field(default_factory=dict)
+    keys: list[np.ndarray] = field(default_factory=list)
 
     @classmethod
     def of(cls, sizes: np.ndarray, differences: np.ndarray) -> Cells:
         """From |r| and |c - r|."""
         size, difference = sizes.view(np.int64) >> OCTAVE_SHIFT, differences.view(np.int64) >> OCTAVE_SHIFT
-        return cls.of_keys((size << _WIDTH) | difference)
+        return cls.of_keys(((size << _WIDTH) | difference).astype(np.int32))
 
     @classmethod
     def of_keys(cls, keys: np.ndarray) -> Cells:
         """From both octaves of every point as one number; points that do not differ have none of |c - r|."""
-        differing = keys[keys & _DIFFERENCE != 0]
-        if not differing.size:
-            return cls(keys.size)
-        size, difference = differing >> _WIDTH, differing & _DIFFERENCE
-        least, width = int(difference.min()), int(difference.max()) - int(difference.min()) + 1
-        smallest = int(size.min())
-        counts = np.bincount((size - smallest) * width + (difference - least))
-        found = np.flatnonzero(counts)
-        octaves = ((found // width + smallest) << _WIDTH) | (found % width + least)
-        return cls(keys.size, dict(zip(octaves.tolist(), counts[found].tolist(), strict=True)))
+        return cls(keys.size, [keys[keys & _DIFFERENCE != 0]])
 
     def merge(self, other: Cells) -> None:
         self.count += other.count
-        for key, points in other.points.items():
-            self.points[key] = self.points.get(key, 0) + points
+        self.keys += other.keys
 
     def listed(self) -> tuple[Cell, ...]:
-        return tuple(_cell(key, points) for key, points in sorted(self.points.items()))
+        if not any(keys.size for keys in self.keys):
+            return ()
+        keys = np.concatenate(self.keys)
+        size, difference = keys >> _WIDTH, keys & _DIFFERENCE
+        smallest, least = int(size.min()), int(difference.min())
+        width = int(difference.max()) - least + 1
+        counts = np.bincount((size - smallest) * width + (difference - least))
+        found = np.flatnonzero(counts)
+        octaves = (found // width + smallest).tolist(), (found % width + least).tolist(), counts[found].tolist()
+        return tuple(map(_cell, *octaves))
 
 
-def _cell(key: int, points: int) -> Cell:
-    size, difference = key >> _WIDTH, key & _DIFFERENCE
+def _cell(size: int, difference: int, points: int) -> Cell:
     return Cell(size - _BIAS if size else None, difference - _BIAS, points)

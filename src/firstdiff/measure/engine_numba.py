@@ -19,7 +19,7 @@ from firstdiff.measure.hull import CAPACITY, ROUNDING, Hull
 from firstdiff.measure.kernel_hull import LINES
 from firstdiff.measure.kernel_loops import SURVEY
 from firstdiff.measure.moments import Moments
-from firstdiff.measure.passes import EngineCalls
+from firstdiff.measure.passes import Details, EngineCalls
 from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PairPlan
 from firstdiff.measure.promote import fits_float32
 from firstdiff.measure.sketch import BINS, Histogram, Sketch
@@ -61,11 +61,13 @@ def measure_window(reference: np.ndarray, candidate: np.ndarray, start: int, pla
     return gathered
 
 
-def count_window(reference: np.ndarray, candidate: np.ndarray, plan: PairPlan, allowed: Allowed) -> int:
-    """Elements outside a tolerance, those that are not finite on both sides left out."""
+def detail_window(reference: np.ndarray, candidate: np.ndarray, plan: PairPlan, allowed: Allowed) -> Details:
+    """How many elements that are finite on both sides lie outside, and the sketch of all of them if wanted."""
     if not supports(reference.dtype, candidate.dtype):
-        return NUMPY.count(reference, candidate, plan, allowed)
-    return int(kernel.count(_bits(reference), _bits(candidate), *allowed, _room(_lane(reference, candidate))))
+        return NUMPY.detail(reference, candidate, plan, allowed)
+    room = _room(_lane(reference, candidate))
+    outside = int(kernel.count(_bits(reference), _bits(candidate), *allowed, room))
+    return Details(outside, measure_window(reference, candidate, 0, plan).sketch if plan.full else None)
 
 
 def _lane(reference: np.ndarray, candidate: np.ndarray) -> type[np.floating]:
@@ -160,4 +162,4 @@ def _moments(count: int, sums: list[float], mean_at: int, low_at: int) -> Moment
     return Moments(count, sums[mean_at], sums[mean_at + 1], sums[low_at], sums[low_at + 1])
 
 
-NUMBA = EngineCalls(measure_window, count_window)
+NUMBA = EngineCalls(measure_window, detail_window, gains_from_threads=True)

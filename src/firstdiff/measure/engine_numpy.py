@@ -15,11 +15,10 @@ from firstdiff.measure.hull import Exact
 from firstdiff.measure.moments import bounds_of
 from firstdiff.measure.narrow import NarrowLook
 from firstdiff.measure.nonfinite import add_places, add_side
-from firstdiff.measure.outside import count_window
+from firstdiff.measure.outside import detail_window
 from firstdiff.measure.passes import EngineCalls
 from firstdiff.measure.plan import BLOCK, CELLS_PIECE, NARROW_BLOCK, PairPlan
 from firstdiff.measure.promote import to_numbers
-from firstdiff.measure.sketch import Sketch
 
 
 def measure_window(reference: np.ndarray, candidate: np.ndarray, start: int, plan: PairPlan) -> Accumulator:
@@ -65,7 +64,7 @@ class _Window:
             few = slice(CELLS_PIECE if self._plan.sampled else None)
             self.gathered.cells = Cells.of(*_joined([(sizes[few], d[few]) for sizes, d in self._samples]))
             if not (self._plan.full and self._plan.sampled):
-                self.gathered.sketch = Sketch.of(*_joined(self._samples), self._plan.grid)
+                self.gathered.sketch.add(*_joined(self._samples), self._plan.grid)
 
     def _add_block(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
         block = block_of(self._plan.domain, reference, candidate)
@@ -119,7 +118,7 @@ class _Window:
             wanted = piece if places is None else slice(*np.searchsorted(places, [piece.start, piece.stop]))
             self._samples.append(exact(wanted))
         if self._plan.full and self._plan.sampled:
-            self.gathered.sketch.merge(Sketch.of(*exact(slice(None)), self._plan.grid))
+            self.gathered.sketch.add(*exact(slice(None)), self._plan.grid)
 
 
 def _joined(pieces: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -147,4 +146,4 @@ class _Sums(NamedTuple):
         return cls(top, total(block.difference), rr, cc, dot(block.d, block.d), rd)
 
 
-NUMPY = EngineCalls(measure_window, count_window)
+NUMPY = EngineCalls(measure_window, detail_window, gains_from_threads=False)

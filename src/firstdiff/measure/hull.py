@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
@@ -19,6 +20,7 @@ FIRST_STEP = 2.0**-24
 _TASTER = 2048
 _SAMPLE = 512
 _FEW = 16
+_CHORDS = 4
 _ROUNDED = 1.0 - 2.0**-22  # what rounding to float32 may take from a product of two
 
 Point = tuple[float, float]
@@ -48,15 +50,17 @@ class Hull:
         sizes, differences: x and d, maybe rounded to float32
         exact: x and d in float64 of the points at some places
         """
-        fresh = not self.corners
-        if fresh:
+        if not self.corners:
             self._extend(*exact(slice(0, _TASTER)))
+            if sizes.size <= _TASTER:
+                self._take_zeros(sizes == 0.0, sizes, differences)
+                return
         x, d = self._step_for(sizes, differences)
         near = sizes < x
         self._take_zeros(near, sizes, differences)
-        if fresh and sizes.size <= _TASTER:
-            return
         near |= differences > d * _ROUNDED
+        if np.count_nonzero(near) > near.size // _FEW:
+            near &= differences > self._floor(sizes)
         found = np.flatnonzero(near)
         floor = np.interp(sizes[found], *self.curve())
         self._extend(*exact(found[differences[found] > floor * _ROUNDED]))
@@ -82,6 +86,18 @@ class Hull:
             left = (sizes[:_SAMPLE] < x[:, None]) | (differences[:_SAMPLE] > d[:, None])
             self._step = self.corners[int(np.count_nonzero(left, axis=1).argmin())]
         return self._step
+
+    def _floor(self, sizes: np.ndarray) -> np.ndarray:
+        """A little under the curve: a few chords of it, and its top."""
+        points = [(0.0, 0.0), *self.corners]
+        chosen = sorted({round(i * (len(points) - 1) / _CHORDS) for i in range(_CHORDS + 1)})
+        floor = np.full_like(sizes, points[-1][1] * _ROUNDED)
+        for left, right in pairwise(chosen):
+            slope = _slope(points[left], points[right])
+            line = sizes * (slope * _ROUNDED)
+            line += (points[left][1] - slope * points[left][0]) * _ROUNDED
+            np.minimum(floor, line, out=floor)
+        return floor
 
     def _take_zeros(self, near: np.ndarray, sizes: np.ndarray, differences: np.ndarray) -> None:
         """Take in the points with x = 0, and take them out of those near it."""

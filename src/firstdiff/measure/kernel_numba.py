@@ -18,11 +18,11 @@ from firstdiff.measure.kernel_hull import LEVEL, draw_lines, height, insert, low
 from firstdiff.measure.kernel_lanes import compiled, entry, loaded
 from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PIECE, SAMPLE_STRIDE
 
-BLOCK = 8192
+BLOCK = 16384
 ROW = 1024  # short enough for sums in float32 to keep six digits
 ROWS = BLOCK // ROW
 TABLES = 4
-PARTS = 8
+PARTS = 16
 _PART = ROW // PARTS
 _NEAR = 2.0**-48  # more than rounding in float64 can hide
 _TWICE = 2.0 + 2.0**-20

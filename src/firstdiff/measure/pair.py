@@ -50,7 +50,7 @@ def measure_pair(
     equal_nan: NaN on both sides at one place is no mismatch
     full: take every metric from all elements, also for a large pair that matches
     engine: `numpy` starts at once, `numba` is several times faster but takes half a second to start
-    threads: how many windows are worked on at a time; the result is the same for any number
+    threads: how many windows `numba` works on at a time; the result is the same for any number
     progress: called with the number of elements done so far
 
     >>> measured = measure_pair(ArraySource(ref), ArraySource(cand), Allowed(atol=1e-5, rtol=1.3e-6))
@@ -64,15 +64,16 @@ def measure_pair(
     passes = Passes(reference, candidate, engine_for(engine, reference.size), threads)
     plan = plan_of(reference.dtype, candidate.dtype, sampled=reference.size > SMALL, full=full)
     gathered = passes.measure(plan, progress)
-    envelope = _envelope(gathered)
     statistics = gathered.reference.statistics()
     allowed = _checked(tolerance(statistics) if callable(tolerance) else tolerance)
     mismatched = gathered.nonfinite.conflicting + (0 if equal_nan else gathered.nonfinite.both_nan)
-    if not envelope.admits(*allowed):
-        mismatched += passes.count(plan, allowed)
-    if plan.sampled and ((mismatched and not plan.full) or (plan.narrow and has_cancelled(gathered))):
-        plan = replace(plan, full=True, narrow=False)
-        gathered = passes.measure(plan)
+    envelope = _envelope(gathered)
+    if not envelope.admits(*allowed) or (mismatched and plan.sampled and not plan.full):
+        details = passes.detail(replace(plan, full=plan.sampled and not plan.full), allowed)
+        mismatched += details.outside
+        gathered.sketch = details.sketch or gathered.sketch
+    if plan.narrow and has_cancelled(gathered):
+        gathered = replace(passes.measure(replace(plan, full=False, narrow=False)), sketch=gathered.sketch)
         envelope = _envelope(gathered)
     return PairMeasurement(
         statistics,

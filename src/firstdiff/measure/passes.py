@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from firstdiff.measure.accumulator import Accumulator
 from firstdiff.measure.allowed import Allowed
 from firstdiff.measure.plan import SMALL, PairPlan, window_length
+from firstdiff.measure.sketch import Sketch
 from firstdiff.measure.threads import Progress, each_window
 from firstdiff.trace import Source
 
@@ -19,10 +20,20 @@ Engine = Literal["numpy", "numba"]
 
 @dataclass(frozen=True, slots=True)
 class EngineCalls:
-    """`measure` takes a window of each side and the flat index it starts at, `count` tells what lies outside."""
+    """What it does with a window of each side: `measure`, given the flat index it starts at, is the first pass,
+    `detail` the second. `gains_from_threads` is False where they would mostly wait for the interpreter's lock.
+    """
 
     measure: Callable[[np.ndarray, np.ndarray, int, PairPlan], Accumulator]
-    count: Callable[[np.ndarray, np.ndarray, PairPlan, Allowed], int]
+    detail: Callable[[np.ndarray, np.ndarray, PairPlan, Allowed], Details]
+    gains_from_threads: bool
+
+
+class Details(NamedTuple):
+    """How many elements lie outside the tolerance, and the sketch of all elements if the plan is a full one."""
+
+    outside: int
+    sketch: Sketch | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +49,28 @@ class Passes:
         def work(start: int, stop: int) -> Accumulator:
             return self.engine.measure(*self._windows(start, stop), start, plan)
 
-        windows = each_window(self.reference.size, self._length(), work, threads=self.threads, progress=progress)
+        windows = each_window(self.reference.size, self._length(), work, threads=self._threads(), progress=progress)
         gathered = next(windows, None) or Accumulator()
         for window in windows:
             gathered.merge(window)
         return gathered
 
-    def count(self, plan: PairPlan, allowed: Allowed) -> int:
-        def work(start: int, stop: int) -> int:
-            return self.engine.count(*self._windows(start, stop), plan, allowed)
+    def detail(self, plan: PairPlan, allowed: Allowed) -> Details:
+        def work(start: int, stop: int) -> Details:
+            return self.engine.detail(*self._windows(start, stop), plan, allowed)
 
-        return sum(each_window(self.reference.size, self._length(), work, threads=self.threads))
+        outside, sketch = 0, Sketch()
+        for found in each_window(self.reference.size, self._length(), work, threads=self._threads()):
+            outside += found.outside
+            if found.sketch is not None:
+                sketch.merge(found.sketch)
+        return Details(outside, sketch if plan.full else None)
 
     def _windows(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
         return self.reference.window(start, stop), self.candidate.window(start, stop)
+
+    def _threads(self) -> int:
+        return self.threads if self.engine.gains_from_threads else 1
 
     def _length(self) -> int:
         return window_length(self.reference.dtype, self.candidate.dtype)

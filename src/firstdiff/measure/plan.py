@@ -14,7 +14,7 @@ from firstdiff.measure.promote import Domain, domain_of, fits_float32
 
 BLOCK = 1 << 15
 NARROW_BLOCK = 1 << 16
-WINDOW_BYTES = 8 << 20
+WINDOW_BYTES = 12 << 20
 SMALL = 1 << 16
 
 PERIOD = 1 << 16
@@ -24,8 +24,8 @@ SAMPLE_STRIDE = 11
 
 
 def window_length(*types: np.dtype) -> int:
-    """Elements of a window: whole blocks, 8 MiB of the wider side."""
-    return WINDOW_BYTES // max(dtype.itemsize for dtype in types)
+    """Elements of a window: 12 MiB of the wider side, or of float32 where that is wider."""
+    return WINDOW_BYTES // max(4, *(dtype.itemsize for dtype in types))
 
 
 @dataclass(frozen=True, slots=True)

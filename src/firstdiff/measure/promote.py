@@ -55,10 +55,8 @@ def to_complex128(values: np.ndarray) -> np.ndarray:
 
 def scalar(values: np.ndarray) -> bool | int | float | complex:
     """The one element of an array as Python's own number."""
-    if dtypes.is_extended(values.dtype):
-        values = to_float64(values)
-    number: bool | int | float | complex = values.reshape(()).item()
-    return number
+    number = values.reshape(()).item()
+    return number if isinstance(number, bool | int | float | complex) else float(number)
 
 
 @cache

@@ -14,6 +14,8 @@ from firstdiff.measure.grid import Grid
 PERCENTILES = (1, 5, 50, 95, 99)
 BIN_SHIFT = 47  # leaves a float64's exponent and 5 bits of its fraction: 32 bins an octave
 BINS = 1 << (63 - BIN_SHIFT)
+_MANY = 8192
+_TWICE = 2.0 + 2.0**-40
 _EXPONENT = np.int64(0x7FF << OCTAVE_SHIFT)
 
 
@@ -29,12 +31,13 @@ class Histogram:
     @classmethod
     def of(cls, differences: np.ndarray) -> Histogram:
         bins = differences.view(np.int64) >> BIN_SHIFT
+        if bins.size > _MANY:
+            return cls.of_bins(np.bincount(bins))
         filled = bins[bins > 0]
         if not filled.size:
             return cls(bins.size)
         first = int(filled.min())
-        filled -= first
-        return cls(bins.size - filled.size, first, np.bincount(filled))
+        return cls(bins.size - filled.size, first, np.bincount(filled - first))
 
     @classmethod
     def of_bins(cls, counts: np.ndarray) -> Histogram:
@@ -90,15 +93,21 @@ class Sketch:
     max_ulp: float = 0.0
     histogram: Histogram = field(default_factory=Histogram)
 
-    @classmethod
-    def of(cls, sizes: np.ndarray, differences: np.ndarray, grid: Grid | None) -> Sketch:
-        """From |r| and |c - r|."""
-        histogram = Histogram.of(differences)
-        kept = sizes > 0.0
-        if not kept.all():
+    def add(self, sizes: np.ndarray, differences: np.ndarray, grid: Grid | None) -> None:
+        """Take in |r| and |c - r|."""
+        self.count += sizes.size
+        self.histogram.merge(Histogram.of(differences))
+        if sizes.size and sizes.min() == 0.0:
+            kept = sizes != 0.0
             sizes, differences = sizes[kept], differences[kept]
-        ulp = _largest_ulp(sizes, differences, grid) if grid is not None and sizes.size else 0.0
-        return cls(kept.size, sizes.size, total(differences / sizes), ulp, histogram)
+        if not sizes.size:
+            return
+        ratios = differences / sizes
+        self.relative_count += sizes.size
+        self.relative_sum += total(ratios)
+        # a power of two is more than half of what it is under
+        if grid is not None and float(ratios.max()) / grid.eps * _TWICE > self.max_ulp:
+            self.max_ulp = max(self.max_ulp, _largest_ulp(sizes, differences, grid))
 
     def merge(self, other: Sketch) -> None:
         self.count += other.count
