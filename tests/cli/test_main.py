@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from firstdiff import __version__
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -43,3 +47,8 @@ def test_bad_usage_is_said_and_exit_code_2(firstdiff: Run, words: list[str], say
 def test_no_words_show_the_help(firstdiff: Run) -> None:
     _, out, err = firstdiff()
     assert "compare" in out + err
+
+
+def test_python_runs_the_package_as_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "firstdiff", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"firstdiff {__version__}\n"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 from firstdiff.locate import Located
+from firstdiff.locate.nonfinite_causes import At, cause
 from tests.capturing.models import Function, captured
 from tests.locate.compared import located
 
@@ -50,6 +52,25 @@ def test_a_fully_masked_row(tmp_path: Path) -> None:
     (note,) = [note for note in found.notes if "NaN or Inf" in note]
     assert note.startswith("The candidate's first NaN or Inf is in root.softmax (softmax), NaN at index [0, 1, 0]")
     assert note.endswith("softmax of a fully masked row")
+
+
+@pytest.mark.parametrize("mask", [np.zeros((3, 4), bool), np.full((3, 4), -np.inf, np.float32)])
+def test_attention_that_may_look_at_nothing(mask: np.ndarray) -> None:
+    output = np.full((2, 3, 8), np.nan, np.float32)
+    at = At("scaled_dot_product_attention", {}, {"attn_mask": mask}, (1, 2, 0), output, output.dtype, 0.5)
+    assert cause(at) == "the mask hides every key from this query: a fully masked row"
+    seen = mask.copy()
+    seen[2, 3] = True if mask.dtype == bool else 0.0
+    assert "fully masked" not in str(cause(replace(at, inputs={"attn_mask": seen})))
+
+
+@pytest.mark.parametrize("op", ["matmul", "pow", "RMSNorm"])
+def test_squares_and_products_beyond_the_range_of_half_precision(op: str) -> None:
+    values = np.full((2, 4), 300.0, np.float16)
+    output = np.full((2, 4), np.inf, np.float16)
+    at = At(op, {}, {"0": values}, (0, 0), output, output.dtype, 4.0)
+    assert cause(at) == "its inputs reach 300: products of such numbers are beyond the 65504 that float16 holds"
+    assert cause(replace(at, inputs={"0": values / 2})) is None
 
 
 def test_the_range_of_half_precision(tmp_path: Path) -> None:

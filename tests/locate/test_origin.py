@@ -117,6 +117,29 @@ def test_wrong_weights_are_evidence(reference: Trace, tmp_path: Path) -> None:
     assert {pair.origin for pair in found.pairs if pair.role == "param"} == {None}
 
 
+def test_other_weights_behind_an_error_are_a_second_one_though_they_cannot_be_computed_with(tmp_path: Path) -> None:
+    hidden = {"exclude": ["layers.2.mlp.0.weight"]}
+    ours = trace(model(), tmp_path / "r", **hidden)
+    found = located(ours, candidate(tmp_path, (), ("layers.0.ln_2!eps", "layers.2.mlp.0!bias"), **hidden))
+    first, second = found.divergences
+    assert (first.key, first.estimated) == ("layers.0.ln_2", False)
+    assert (second.key, second.origin, second.estimated) == ("layers.2.mlp.0.linear", "introduced", True)
+    assert second.reason is not None
+    assert "its weight layers.2.mlp.0.bias differs; capture with params='all' to know for certain" in second.reason
+    assert any("whether a second error hides there, capture with params='all'" in note for note in found.notes)
+
+
+def test_other_weights_that_change_nothing_do_not_take_the_blame(tmp_path: Path) -> None:
+    made = [model(), change(model(shuffled=True), "layers.0.ln_2!eps")]
+    with torch.no_grad():
+        for each in made:
+            each.layers[2].mlp[0].bias[3] = -100.0  # GELU makes it 0
+        made[1].layers[2].mlp[2].weight[:, 3] += 1.0
+    found = located(trace(made[0], tmp_path / "r"), trace(made[1], tmp_path / "c"))
+    weight = next(pair for pair in found.pairs if pair.key == "layers.2.mlp.2.weight:param")
+    assert (weight.status, sites(found)) == ("mismatch", ["layers.0.ln_2"])
+
+
 def test_weights_that_nothing_shows_are_told_of(reference: Trace, tmp_path: Path) -> None:
     made = model(shuffled=True)
     with torch.no_grad():

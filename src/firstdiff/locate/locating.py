@@ -49,7 +49,11 @@ def locate(rows: Sequence[Row], *, order: str) -> Located:
     origins = _with_origin(mark_recovered_by(graph), findings)
     pairs = _with_where(origins, rows, [*differing[:1], *sites, *differing])
     first = findings[differing[0]].site(graph, differing[0]) if differing else None
-    notes = [*_notes(graph, findings, differing, order, refining.left_out), *nonfinite_notes(graph, replays.values)]
+    notes = [
+        *_notes(graph, findings, differing, order),
+        *_what_was_not_judged(refining),
+        *nonfinite_notes(graph, replays.values),
+    ]
     return Located(pairs, first, tuple(sites.values()), tuple(_depth(rows)), tuple(notes))
 
 
@@ -113,9 +117,7 @@ def _depth(rows: Sequence[Row]) -> Iterator[DepthPoint]:
             yield point
 
 
-def _notes(
-    graph: Graph, findings: dict[int, Finding], differing: list[int], order: str, left_out: int
-) -> Iterator[str]:
+def _notes(graph: Graph, findings: dict[int, Finding], differing: list[int], order: str) -> Iterator[str]:
     if not differing:
         if graph.wrong_weights:
             names = ", ".join(graph.wrong_weights[:3])
@@ -129,6 +131,15 @@ def _notes(
             f"What {graph.rows[differing[0]].pair.key} was computed from was not recorded or not compared, so who made "
             "the error is an estimate; capture inputs too (fd.capture does), or record them with role='input' and from"
         )
-    if left_out:
-        rows = f"{left_out} row{'' if left_out == 1 else 's'} that differ{'s' if left_out == 1 else ''}"
-        yield f"{rows} would take long to compute again and were not; --isolate judges them too"
+
+
+def _what_was_not_judged(refining: Refining) -> Iterator[str]:
+    """Rows whose inputs differ and that were not computed again may hide an error of their own."""
+    if refining.left_out:
+        yield f"{_rows(refining.left_out)} would take long to compute again and were not; --isolate judges them too"
+    for record_next, count in refining.unrecorded.items():
+        yield f"{_rows(count)} could not be computed again: to know whether a second error hides there, {record_next}"
+
+
+def _rows(count: int) -> str:
+    return "1 row that differs" if count == 1 else f"{count:,} rows that differ"

@@ -49,7 +49,10 @@ def finding(graph: Graph, place: int) -> Finding:
     if fed.guessed or (fed.incomplete and not wrong):
         return _estimate(graph, place, fed)
     if wrong:
-        return Finding("inherited", f"{_keys(graph, wrong)} {_verb(wrong, 'differ')} already")
+        already = f"{_keys(graph, wrong)} {_verb(wrong, 'differ')} already"
+        if _wrong_weights(graph, place):  # other weights make an error of their own, whatever comes in
+            return introduced(graph, place, already, estimated=True)
+        return Finding("inherited", already)
     return introduced(graph, place, _why_introduced(graph, place, fed))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from math import inf
 from typing import final
 
@@ -16,13 +18,18 @@ BUDGET = 500_000_000
 
 @final
 class Refining:
-    """Corrects what the records alone suggest; `left_out` counts rows there was no budget for."""
+    """Corrects what the records alone suggest.
+
+    left_out: how many rows there was no budget for
+    unrecorded: what to record to judge rows that now could not be, and how many would need it
+    """
 
     def __init__(self, graph: Graph, replays: Replays, budget: int = BUDGET) -> None:
         self._graph = graph
         self._replays = replays
         self._budget = budget
         self.left_out = 0
+        self.unrecorded: Counter[str] = Counter()
 
     def refined(self, findings: dict[int, Finding]) -> dict[int, Finding]:
         """The findings of all rows that differ, in order; rows that match join them if they hide the first error."""
@@ -54,9 +61,10 @@ class Refining:
     def _refine(self, place: int, finding: Finding, earlier: dict[int, Finding]) -> Finding:
         judged = self._replays.judged(place)
         if judged.status == "unknown":
-            return finding
+            return self._unproven(finding, judged.record_next)
         if judged.status == "mismatch":
-            if finding.origin == "introduced" or self._made_inside(place, earlier):
+            certain = finding.origin == "introduced" and not finding.estimated
+            if certain or self._made_inside(place, earlier):
                 return finding
             return introduced(self._graph, place, judged.reason or "")
         if finding.origin == "inherited" and not finding.estimated:
@@ -66,6 +74,15 @@ class Refining:
         return Finding(
             "inherited", f"it is what the candidate's own inputs give{where}: their difference only grows here"
         )
+
+    def _unproven(self, finding: Finding, record_next: str | None) -> Finding:
+        """A row that cannot be computed again: what is missing for it is worth saying where recording it would help."""
+        if record_next is None or "params=" not in record_next:
+            return finding
+        self.unrecorded[record_next] += 1
+        if not finding.estimated:
+            return finding
+        return replace(finding, reason=f"{finding.reason}; {record_next} to know for certain")
 
     def _hidden(self, first: int) -> dict[int, Finding]:
         """The first row that differs is right for its inputs: some row before it is wrong within what is allowed."""

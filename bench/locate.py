@@ -1,0 +1,57 @@
+"""What it costs to name the first divergence: two traces of 32 layers, two faults, every later row different."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.commands import firstdiff
+from bench.row import Row, at_most
+
+LAYERS, WIDTH, TOKENS = 32, 128, 64
+SECONDS = {"locate": 1.0}
+REPEATS = 3
+
+_RECORD = """
+import sys
+import torch
+import firstdiff as fd
+from tests.capturing.models import GPT, VOCABULARY
+
+torch.manual_seed(0)
+layers, width, tokens, folder = *map(int, sys.argv[1:4]), sys.argv[4]
+model = GPT(layers=layers, width=width, heads=4, fused=False).eval()
+ids = torch.arange(tokens).reshape(1, tokens) % VOCABULARY
+with torch.no_grad():
+    with fd.capture(model, f"{folder}/reference"):
+        model(ids)
+    model.layers[layers // 4].ln_2.eps = 1e-3
+    model.layers[layers // 2].mlp[0].bias += 0.01
+    with fd.capture(model, f"{folder}/candidate"):
+        model(ids)
+"""
+
+
+def run(folder: Path) -> list[Row]:
+    """The rows of this part, the best of a few runs of the command line."""
+    sizes = [str(LAYERS), str(WIDTH), str(TOKENS)]
+    subprocess.run([sys.executable, "-c", _RECORD, *sizes, str(folder)], check=True)
+    return list(_rows(folder))
+
+
+def _rows(folder: Path) -> Iterator[Row]:
+    compare = firstdiff("compare", "reference", "candidate", "--format", "json")
+    found = []
+    for _ in range(REPEATS):
+        done = subprocess.run(compare, cwd=folder, capture_output=True, check=False)
+        found.append(json.loads(done.stdout))
+    title = f"{LAYERS} layers of {WIDTH}, {len(found[0]['pairs']):,} rows"
+    sites = [site["name"] for site in found[0]["divergences"]]
+    expected = [f"layers.{LAYERS // 4}.ln_2", f"layers.{LAYERS // 2}.mlp.0"]
+    yield Row(f"{title}: both faults listed", float(sites == expected), "", "= 1", sites == expected)
+    for stage, seconds in SECONDS.items():
+        best = min(comparison["timings"][stage] for comparison in found)
+        yield at_most(f"{title}: {stage}", best, "s", seconds)
