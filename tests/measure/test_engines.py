@@ -114,6 +114,18 @@ def test_a_rescaled_large_tensor_keeps_the_digits_of_its_cosine(engine: Engine, 
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("longer", [1e-3, 0.3])
+@pytest.mark.parametrize("spread", [1e-4, 1.0])
+def test_a_turn_of_1e_12_is_seen_behind_a_change_of_length(engine: Engine, longer: float, spread: float) -> None:
+    rng = np.random.default_rng(0)
+    reference = (rng.choice([-1.0, 1.0], 100_000) + spread * rng.standard_normal(100_000)).astype(np.float32)
+    candidate = (reference * (1 + longer) + 2e-6 * rng.standard_normal(100_000)).astype(np.float32)
+    metrics = assert_agrees(reference, candidate, ANYTHING, engine=engine).metrics
+    assert metrics.one_minus_cosine is not None
+    assert 1e-13 < metrics.one_minus_cosine < 1e-11
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_the_first_of_equal_maxima_is_named_across_windows(engine: Engine) -> None:
     reference = np.zeros(6_400_000, np.float32)
     candidate = reference.copy()

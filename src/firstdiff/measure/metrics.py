@@ -14,12 +14,21 @@ from firstdiff.schema import Metrics
 from firstdiff.trace import Source
 
 SAMPLED = ("abs_percentiles", "max_ulp", "mean_rel")
-_CANCELLED_ALIKE, _CANCELLED = 0.5, 0.02
+# below these shares of a turn in the whole difference, sums of squares have too few digits left for it: float32 sums
+# of summands that are much alike, whose errors do not average out, other float32 sums, and float64 sums
+_CANCELLED_ALIKE, _CANCELLED, _CANCELLED_WIDE = 0.5, 0.1, 1e-5
 
 
-def metrics_of(gathered: Accumulator, plan: PairPlan, reference: Source, candidate: Source, mismatched: int) -> Metrics:
-    """Every metric of `docs/metrics.md`."""
-    distance = one_minus_cosine(gathered)
+def metrics_of(
+    gathered: Accumulator,
+    plan: PairPlan,
+    reference: Source,
+    candidate: Source,
+    mismatched: int,
+    turned: float | None = None,
+) -> Metrics:
+    """Every metric of `docs/metrics.md`; `turned` is 1 - cosine where the sums have lost it."""
+    distance = one_minus_cosine(gathered) if turned is None else turned
     mse = _ratio(gathered.dd, gathered.finite)
     sketch = gathered.sketch
     relative = gathered.finite > gathered.hull.zeros
@@ -62,17 +71,20 @@ def one_minus_cosine(gathered: Accumulator) -> float | None:
     return None if math.isnan(distance) else min(max(distance, 0.0), 2.0)
 
 
-def has_cancelled(gathered: Accumulator) -> bool:
-    """Whether so little of the difference is a change of direction that the digits of float32 sums are too few.
+def has_cancelled(gathered: Accumulator, *, narrow: bool) -> bool:
+    """Whether so little of the difference is a change of direction that its digits are lost.
 
-    Errors of rounding average out, unless the summands are much alike, as in a side that lies far from 0.
+    narrow: the sums were taken in float32
     """
     distance = one_minus_cosine(gathered)
-    if distance is None or gathered.dd == 0.0:
+    if distance is None or gathered.dd == 0.0 or gathered.rr == 0.0 or gathered.cc == 0.0:
         return False
-    alike = any(side.mean**2 > side.variance for side in (gathered.reference, gathered.candidate))
     share = distance * 2.0 * math.sqrt(gathered.rr) * math.sqrt(gathered.cc) / gathered.dd
-    return share < (_CANCELLED_ALIKE if alike else _CANCELLED)
+    if not narrow:
+        return share < _CANCELLED_WIDE
+    shifted = any(side.mean**2 > side.variance for side in (gathered.reference, gathered.candidate))
+    even = 8.0 * gathered.dd > gathered.finite * gathered.max_abs**2
+    return share < (_CANCELLED_ALIKE if shifted or even else _CANCELLED)
 
 
 def _largest(gathered: Accumulator, plan: PairPlan) -> float | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from firstdiff.errors import UsageError
 from firstdiff.measure.accumulator import Accumulator, NonFinite
 from firstdiff.measure.allowed import EXACT, Allowed, Tolerance
+from firstdiff.measure.direction import turn
 from firstdiff.measure.envelope import Envelope
 from firstdiff.measure.metrics import has_cancelled, metrics_of
 from firstdiff.measure.passes import Engine, Passes, engine_for
@@ -72,13 +73,11 @@ def measure_pair(
         details = passes.detail(replace(plan, full=plan.sampled and not plan.full), allowed)
         mismatched += details.outside
         gathered.sketch = details.sketch or gathered.sketch
-    if plan.narrow and has_cancelled(gathered):
-        gathered = replace(passes.measure(replace(plan, full=False, narrow=False)), sketch=gathered.sketch)
-        envelope = _envelope(gathered)
+    turned = turn(reference, candidate, threads) if has_cancelled(gathered, narrow=plan.narrow) else None
     return PairMeasurement(
         statistics,
         gathered.candidate.statistics(),
-        metrics_of(gathered, plan, reference, candidate, mismatched),
+        metrics_of(gathered, plan, reference, candidate, mismatched, turned),
         allowed,
         gathered.nonfinite,
         envelope,

@@ -107,17 +107,21 @@ def _mismatched(r: np.ndarray, c: np.ndarray, allowed: Allowed, equal_nan: bool)
 
 
 def _one_minus_cosine(r: np.ndarray, c: np.ndarray) -> float | None:
-    """(|d|^2 - (|c| - |r|)^2) / (2 |r| |c|), which equals 1 - <r, c> / (|r| |c|)."""
-    kind = np.complex128 if "c" in r.dtype.kind + c.dtype.kind else np.float64
-    d = (c - r).astype(kind)
-    r, c = r.astype(kind), c.astype(kind)
-    r_norm, c_norm = math.sqrt(_sum(np.abs(r) ** 2)), math.sqrt(_sum(np.abs(c) ** 2))
-    if r_norm == 0.0 or c_norm == 0.0:
-        return 0.0 if r_norm == c_norm else 1.0
-    dd = _sum(np.abs(d) ** 2)
-    longer = _sum((np.conj(d) * (r + c)).real) / (r_norm + c_norm)
-    distance = (dd - longer * longer) / (2.0 * r_norm * c_norm)
-    return None if math.isnan(distance) else min(max(distance, 0.0), 2.0)
+    """1 - <r, c> / (|r| |c|), from the part of c that is not along r where the two nearly agree."""
+    pairs = "c" in r.dtype.kind + c.dtype.kind
+    long_r, long_c = (_parts(side) if pairs else side.astype(np.longdouble) for side in (r, c))
+    rr, cc, along = (long_r**2).sum(), (long_c**2).sum(), (long_r * long_c).sum()
+    if rr == 0.0 or cc == 0.0:
+        return 0.0 if rr == cc else 1.0
+    cosine = along / (np.sqrt(rr) * np.sqrt(cc))
+    if cosine > 0.5:
+        rest = ((long_c - along / rr * long_r) ** 2).sum() / cc
+        return float(rest / (1.0 + cosine))
+    return None if np.isnan(cosine) else float(min(1.0 - cosine, 2.0))
+
+
+def _parts(values: np.ndarray) -> np.ndarray:
+    return np.stack([values.real, values.imag]).astype(np.longdouble)
 
 
 def _quotient(difference: float, scale: float) -> float | None:
