@@ -1,0 +1,27 @@
+"""Parts of tensors as people look at them: slices, overviews, the largest differences, profiles, mappings by hand."""
+
+from firstdiff.viewing.common import TriedMapping, common_mappings
+from firstdiff.viewing.cut import Cut
+from firstdiff.viewing.extremes import Element, Sought, largest, search
+from firstdiff.viewing.mapped import MappedView, mapped_view
+from firstdiff.viewing.overview import overview
+from firstdiff.viewing.profile import Profile, profile
+from firstdiff.viewing.spread import Histogram, histogram, scatter
+
+__all__ = [
+    "Cut",
+    "Element",
+    "Histogram",
+    "MappedView",
+    "Profile",
+    "Sought",
+    "TriedMapping",
+    "common_mappings",
+    "histogram",
+    "largest",
+    "mapped_view",
+    "overview",
+    "profile",
+    "scatter",
+    "search",
+]

@@ -1,0 +1,89 @@
+"""Two slices chosen by hand: their statistics, and in words what they have to do with each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from firstdiff.align.mapping import Mapped, Slice, map_slices
+from firstdiff.errors import UsageError
+from firstdiff.measure import measure_statistics
+from firstdiff.measure.promote import to_numbers
+from firstdiff.schema import Statistics
+from firstdiff.trace import ArraySource, Source
+from firstdiff.trace.slices import parse_slice
+
+_MOST = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedView:
+    reference: Statistics
+    candidate: Statistics
+    max_abs: float | None
+    mean_abs: float | None
+    cosine: float | None
+    identical: bool
+    differing: int
+    elements: int
+    covers: bool
+    words: str
+
+
+def held(text: str, shown: tuple[int, ...], source: Source) -> Slice:
+    """From `0,3,:,:` and the dimensions that are shown, in the order they are shown in."""
+    parts = parse_slice(text, source.shape)
+    if len(parts) != len(source.shape):
+        raise UsageError(f"the slice {text!r} must have {len(source.shape)} parts, as {list(source.shape)} has")
+    fixed = {dim: part for dim, part in enumerate(parts) if isinstance(part, int)}
+    if {*shown, *fixed} != set(range(len(source.shape))):
+        raise UsageError(f"the slice {text!r} must hold every dimension that is not shown")
+    size = int(np.prod([source.shape[dim] for dim in shown if 0 <= dim < len(source.shape)]))
+    if size > _MOST:
+        raise UsageError(f"{size:,} elements are too many to map at once; show other dimensions")
+    return Slice(shown, fixed)
+
+
+def mapped_view(reference: Source, candidate: Source, of_reference: Slice, of_candidate: Slice) -> MappedView:
+    """Statistics of both slices and how far apart they are."""
+    found = map_slices(reference, candidate, of_reference, of_candidate)
+    identical = found.covers and found.differing == 0
+    cosine = _cosine(found)
+    return MappedView(
+        reference=measure_statistics(ArraySource(np.ascontiguousarray(found.reference))),
+        candidate=measure_statistics(ArraySource(np.ascontiguousarray(found.candidate))),
+        max_abs=found.max_abs,
+        mean_abs=found.mean_abs,
+        cosine=cosine,
+        identical=identical,
+        differing=found.differing,
+        elements=found.reference.size,
+        covers=found.covers,
+        words=_words(found, cosine, identical),
+    )
+
+
+def _cosine(found: Mapped) -> float | None:
+    ours, theirs = (to_numbers(side).reshape(-1) for side in (found.reference, found.candidate))
+    finite = np.isfinite(ours) & np.isfinite(theirs)
+    ours, theirs = ours[finite], theirs[finite]
+    norms = float(np.linalg.norm(ours) * np.linalg.norm(theirs)) if ours.size else 0.0
+    return float(np.clip(np.vdot(ours, theirs).real / norms, -1.0, 1.0)) if norms else None
+
+
+def _words(found: Mapped, cosine: float | None, identical: bool) -> str:
+    part = "" if found.covers else " where they overlap; one of them is larger"
+    if not found.reference.size:
+        return "There is nothing to compare: one of the slices has no elements."
+    if identical:
+        return "Identical: every element is the same."
+    if found.differing == 0:
+        return f"The same{part}."
+    if cosine is None or cosine < 0.1:
+        return f"Unrelated, as far as these slices tell{part}."
+    if cosine < 0.9:
+        return f"Alike, but far from the same{part}: this is probably not the right mapping."
+    if cosine < 0.9999:
+        return f"Close{part}: the same data with an error in it, or neighbouring data."
+    return f"The same but for small differences{part}: this mapping fits."

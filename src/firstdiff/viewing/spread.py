@@ -1,0 +1,64 @@
+"""How values are spread: a histogram of one side, and both sides against each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from firstdiff.trace import Source
+from firstdiff.viewing.cut import Cut
+from firstdiff.viewing.numbers import difference, real
+
+# up to here every element counts; beyond, evenly spread runs of them do
+_WHOLE = 1 << 22
+_RUN = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Bins of equal width over the finite values; `sampled` says that not all elements were looked at."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    nan: int
+    inf: int
+    sampled: bool
+
+
+def histogram(sources: tuple[Source, ...], cut: Cut, bins: int) -> Histogram:
+    """Of one source, or of the difference of two."""
+    parts, sampled = _values(sources, cut)
+    values = real(parts[0]) if len(parts) == 1 else difference(parts[0], parts[1])
+    finite = values[np.isfinite(values)]
+    nan = int(np.isnan(values).sum())
+    inf = values.size - finite.size - nan
+    if not finite.size:
+        return Histogram((), (), nan, inf, sampled)
+    low, high = float(finite.min()), float(finite.max())
+    if not np.isfinite(high - low):  # the range itself is beyond float64
+        finite, low, high = finite / 2, low / 2, high / 2
+    counts, edges = np.histogram(finite, bins=bins if high > low else 1, range=(low, high) if high > low else None)
+    return Histogram(tuple(edges.tolist()), tuple(counts.tolist()), nan, inf, sampled)
+
+
+def scatter(reference: Source, candidate: Source, cut: Cut, count: int) -> tuple[np.ndarray, bool]:
+    """Up to `count` pairs of values as float32, evenly spread, and whether some were left out."""
+    (ours, theirs), sampled = _values((reference, candidate), cut)
+    step = max(1, -(-ours.size // count))
+    pairs = np.stack([real(ours)[::step], real(theirs)[::step]], axis=1)
+    with np.errstate(over="ignore"):
+        return pairs.astype(np.float32), sampled or step > 1
+
+
+def _values(sources: tuple[Source, ...], cut: Cut) -> tuple[list[np.ndarray], bool]:
+    if cut.size <= _WHOLE:
+        return [cut.read(source).reshape(-1) for source in sources], False
+    if cut == Cut.whole(sources[0].shape):
+        starts = np.linspace(0, sources[0].size - _RUN, _WHOLE // _RUN // 4).astype(int)
+        return [np.concatenate([source.window(at, at + _RUN) for at in starts]) for source in sources], True
+    place = int(np.argmax(cut.shape))
+    kept = max(1, _WHOLE * cut.shape[place] // cut.size)
+    begin = (cut.shape[place] - kept) // 2
+    inner = cut.narrowed(place, begin, begin + kept)
+    return [inner.read(source).reshape(-1) for source in sources], True
