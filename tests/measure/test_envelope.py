@@ -71,7 +71,12 @@ def test_merging_gives_the_hull_of_all_points(points: list[tuple[float, float]],
     whole, first, second = Hull(), Hull(), Hull()
     for hull, part in ((whole, points), (first, points[:cut]), (second, points[cut:])):
         array = np.array(part).reshape(-1, 2)
-        hull.add(array[:, 0], array[:, 1], lambda at, array=array: (array[at, 0], array[at, 1]))
+        hull.add(
+            array[:, 0],
+            array[:, 1],
+            float(array[:, 1].max(initial=0.0)),
+            lambda at, array=array: (array[at, 0], array[at, 1]),
+        )
     first.merge(second)
     assert first.steepest == whole.steepest
     for x in np.linspace(0.0, 12.0, 40):

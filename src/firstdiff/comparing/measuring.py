@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from firstdiff.align import could_be_rearranged
+from firstdiff.comparing.ahead import in_order
 from firstdiff.comparing.layout import Laid, lay_out
 from firstdiff.comparing.options import Options
 from firstdiff.comparing.rows import bare_row
+from firstdiff.comparing.sound import with_sound
 from firstdiff.errors import ReadError
-from firstdiff.judge import Judgement, judge, judge_channels, tolerance_for
+from firstdiff.judge import Judgement, coarsest_ancestors, judge, judge_channels, tolerance_for
 from firstdiff.locate import Row
 from firstdiff.measure import Allowed, Engine, PairMeasurement, measure_pair
 from firstdiff.pairing import Match, PairingResult
@@ -23,7 +25,9 @@ Progress = Callable[[int, int], None]
 
 # beyond this the compiled kernel has earned back the half second it takes to start
 _NUMBA_FROM_BYTES = 256 << 20
-_THREADS_FROM_BYTES = 8 << 20
+# pairs of this size are measured side by side; smaller ones are not worth it, and larger ones are cut up instead
+_SIDE_BY_SIDE_BYTES = range(1 << 18, 64 << 20)
+_MOST_SIDE_BY_SIDE = 4  # each has a window of either side in memory
 # two swapped channels of 4,096 leave more than this
 _NEARLY_EQUAL = 0.02
 
@@ -49,6 +53,17 @@ class Measuring:
         self._total = sum(self._bytes(match) for match in paired.pairs)
         self._engine: Engine = options.engine if options.engine != "auto" else self._choose()
         self._threads = options.threads or os.cpu_count() or 1
+        self._coarsest = [coarsest_ancestors(trace.tensors) for trace in (paired.reference, paired.candidate)]
+
+    def rows(self, matches: Sequence[Match]) -> Iterator[Row]:
+        """The rows of matches, in their order."""
+        aside = [self._side_by_side(match) for match in matches]
+        found = in_order(matches, self.row, aside, min(self._threads, _MOST_SIDE_BY_SIDE))
+        for match, row in zip(matches, found, strict=True):
+            self._done += self._bytes(match)
+            if self._progress:
+                self._progress(self._done, self._total)
+            yield row
 
     def row(self, match: Match) -> Row:
         """The row of a match; what cannot be read is a failed one."""
@@ -57,11 +72,9 @@ class Measuring:
         laid: Sources | None = None
         try:
             pair, laid = self._compared(match, bare, references, candidates)
+            pair = with_sound(pair, references, candidates)
         except ReadError as error:
             pair = replace(bare, status="failed", reason=str(error))
-        self._done += self._bytes(match)
-        if self._progress:
-            self._progress(self._done, self._total)
         return Row(pair, references[0], candidates[0], laid)
 
     def _compared(
@@ -76,7 +89,8 @@ class Measuring:
         if alone and sources[0].shape == sources[1].shape:
             pair, laid = self._as_it_is(match, bare, references, candidates)
         else:
-            pair, laid = self._laid_out(bare, references[0], lay_out(match, references, candidates, options))
+            found = lay_out(match, references, candidates, options)
+            pair, laid = self._laid_out(match, bare, references[0], found)
         if any(source.stamp() != stamp for source, stamp in zip(sources, stamps, strict=True)):
             raise ReadError("changed while it was being read; compare again when it is complete")
         return pair, laid
@@ -86,38 +100,40 @@ class Measuring:
     ) -> tuple[Pair, Sources]:
         """Equal shapes: identity is the contract, and only where it does not hold another layout is looked for."""
         sources = references[0].values(), candidates[0].values()
-        plain = self._measure(references[0], *sources)
+        plain = self._measure(match, references[0], *sources)
         pair = _judged(bare, plain, Alignment("identity"))
         if pair.status == "match" or not _may_be_rearranged(plain.figures):
             return pair, sources
         laid = lay_out(match, references, candidates, self._options.layout)
         if laid.sources is None or laid.solution.is_identity or not laid.solution.fits:
             return pair, sources
-        moved = self._measure(references[0], *laid.sources)
+        moved = self._measure(match, references[0], *laid.sources)
         if moved.judgement.status == "mismatch":
             return pair, sources
         if laid.ruling.may_match:
             return _judged(bare, moved, _described(laid)), laid.sources
         cause = laid.diagnosis(moved.figures.metrics.max_abs)
-        found = replace(pair, reason=laid.ruling.reason, alignment=_described(laid), diagnosis=(cause,))
+        told = replace(_described(laid), applied=False)
+        found = replace(pair, reason=laid.ruling.reason, alignment=told, diagnosis=(cause,))
         return found, sources
 
-    def _laid_out(self, bare: Pair, reference: Tensor, laid: Laid) -> tuple[Pair, Sources | None]:
+    def _laid_out(self, match: Match, bare: Pair, reference: Tensor, laid: Laid) -> tuple[Pair, Sources | None]:
         if laid.sources is None:
             return replace(bare, status="mismatch", reason=f"shape: {_shapes(bare)}; {laid.ruling.reason}"), None
-        moved = self._measure(reference, *laid.sources)
+        moved = self._measure(match, reference, *laid.sources)
         pair = _judged(bare, moved, _described(laid))
         if pair.status == "match" and not laid.ruling.may_match:
             cause = laid.diagnosis(moved.figures.metrics.max_abs)
             pair = replace(pair, status="mismatch", reason=laid.ruling.reason, diagnosis=(cause,))
         return pair, laid.sources
 
-    def _measure(self, tensor: Tensor, reference: Source, candidate: Source) -> _Measured:
+    def _measure(self, match: Match, tensor: Tensor, reference: Source, candidate: Source) -> _Measured:
         rules = self._options.rules
         found: list[Tolerance] = []
 
         def allowed(statistics: Statistics) -> Allowed:
-            types = reference.dtype, candidate.dtype
+            ours, theirs = self._coarsest
+            types = ours[match.reference[0]] or reference.dtype, theirs[match.candidate[0]] or candidate.dtype
             found.append(tolerance_for(rules, str(tensor.key), *types, statistics, floor=tensor.record.floor))
             return Allowed(found[0].atol, found[0].rtol)
 
@@ -127,8 +143,7 @@ class Measuring:
             allowed,
             equal_nan=rules.equal_nan,
             engine=self._engine,
-            threads=self._threads if reference.nbytes >= _THREADS_FROM_BYTES else 1,
-            progress=self._within(reference, candidate),
+            **self._pace(reference, candidate),
         )
         judgement = judge(figures, equal_nan=rules.equal_nan)
         if found[0].rule == "floor" and judgement.status == "match" and tensor.record.floor:
@@ -136,12 +151,20 @@ class Measuring:
             judgement = Judgement("mismatch", wrong, None) if wrong else judgement
         return _Measured(figures, found[0], judgement)
 
-    def _within(self, reference: Source, candidate: Source) -> Callable[[int], None] | None:
+    def _pace(self, reference: Source, candidate: Source) -> dict[str, Any]:
+        """How many threads a pair gets, and who hears of its progress: those side by side have one each, and nobody."""
         progress = self._progress
+        if reference.nbytes < _SIDE_BY_SIDE_BYTES.stop:
+            return {"threads": 1}
         if progress is None:
-            return None
+            return {"threads": self._threads}
         width = reference.dtype.itemsize + candidate.dtype.itemsize
-        return lambda elements: progress(min(self._done + elements * width, self._total), self._total)
+        report = lambda elements: progress(min(self._done + elements * width, self._total), self._total)  # noqa: E731
+        return {"threads": self._threads, "progress": report}
+
+    def _side_by_side(self, match: Match) -> bool:
+        ours, _ = self._tensors(match)
+        return all(tensor.source is not None and tensor.source.nbytes in _SIDE_BY_SIDE_BYTES for tensor in ours)
 
     def _tensors(self, match: Match) -> tuple[list[Tensor], list[Tensor]]:
         ours, theirs = self._paired.reference.tensors, self._paired.candidate.tensors
@@ -175,6 +198,7 @@ def _described(laid: Laid) -> Alignment:
         reference_coverage=laid.solution.reference_coverage,
         candidate_coverage=laid.solution.candidate_coverage,
         notes=laid.solution.notes,
+        barred=None if laid.ruling.may_match else laid.ruling.reason,
     )
 
 
@@ -195,5 +219,6 @@ def _judged(bare: Pair, measured: _Measured, alignment: Alignment) -> Pair:
         metrics=figures.metrics,
         tolerance=tolerance,
         required=judgement.required,
-        envelope=figures.envelope.to_plain(),
+        envelope=figures.envelope.to_plain()
+        | {"both_nan": figures.nonfinite.both_nan, "conflicting": figures.nonfinite.conflicting},
     )

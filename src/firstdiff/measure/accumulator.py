@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from firstdiff.measure.cells import Cells
+from firstdiff.measure.direction import turned_apart
 from firstdiff.measure.hull import Hull
 from firstdiff.measure.moments import Moments
 from firstdiff.measure.sketch import Sketch
@@ -46,7 +47,8 @@ def _earlier(left: int, right: int) -> int:
 class Accumulator:
     """Sums and extremes over the elements that are finite on both sides; each side's moments over its own.
 
-    rr, cc, dd, rd: inner products of reference, candidate and their difference
+    rr, cc, dd, rc: inner products of reference, candidate and their difference
+    rest: what is left of the squared difference without its part along the reference
     max_abs: -1 until an element was seen; argmax is its flat index
     sketch: of everything, or of a fixed sample; cells: of the sample
     """
@@ -59,7 +61,8 @@ class Accumulator:
     rr: float = 0.0
     cc: float = 0.0
     dd: float = 0.0
-    rd: float = 0.0
+    rc: float = 0.0
+    rest: float = 0.0
     max_abs: float = -1.0
     argmax: int = -1
     nonfinite: NonFinite = field(default_factory=NonFinite)
@@ -72,6 +75,14 @@ class Accumulator:
         if value > self.max_abs or (value == self.max_abs and index < self.argmax):
             self.max_abs, self.argmax = value, index
 
+    def add_products(self, rr: float, cc: float, dd: float, rc: float, rest: float) -> None:
+        """The inner products of another stretch."""
+        self.rest += rest + turned_apart(self.rr, self.rc, rr, rc)
+        self.rr += rr
+        self.cc += cc
+        self.dd += dd
+        self.rc += rc
+
     def merge(self, other: Accumulator) -> None:
         """Take in another stretch."""
         self.reference.merge(other.reference)
@@ -79,10 +90,7 @@ class Accumulator:
         self.elements += other.elements
         self.finite += other.finite
         self.sum_abs += other.sum_abs
-        self.rr += other.rr
-        self.cc += other.cc
-        self.dd += other.dd
-        self.rd += other.rd
+        self.add_products(other.rr, other.cc, other.dd, other.rc, other.rest)
         self.peak(other.max_abs, other.argmax)
         self.nonfinite.merge(other.nonfinite)
         self.hull.merge(other.hull)

@@ -24,27 +24,47 @@ def dot(left: np.ndarray, right: np.ndarray) -> float:
     return _rows(left[:whole].reshape(-1, row), right[:whole].reshape(-1, row)) + rest
 
 
+def dots(*pairs: tuple[np.ndarray, np.ndarray | None]) -> list[float]:
+    """Inner products of vectors of one length and type, and sums of those that have no partner."""
+    first = pairs[0][0]
+    row = _ROW[first.dtype]
+    whole = first.size // row * row
+    products = np.empty((len(pairs), whole // row), first.dtype)
+    for (left, right), found in zip(pairs, products, strict=True):
+        others = _ONES[first.dtype][None] if right is None else right[:whole].reshape(-1, row)
+        _row_products(left[:whole].reshape(-1, row), others, out=found)
+    sums: list[float] = np.add.reduce(products, axis=1, dtype=np.float64).tolist()
+    if whole < first.size:
+        rests = (
+            dot(left[whole:], right[whole:]) if right is not None else total(left[whole:]) for left, right in pairs
+        )
+        return [summed + rest for summed, rest in zip(sums, rests, strict=True)]
+    return sums
+
+
 def total(values: np.ndarray) -> float:
     """The sum of a vector."""
     if values.dtype == np.float64:
         return float(np.add.reduce(values))
     row = _ROW[values.dtype]
     whole = values.size // row * row
-    rest = float(np.add.reduce(values[whole:], dtype=np.float64))
-    return _rows(values[:whole].reshape(-1, row), _ONES[values.dtype][None]) + rest
+    return _rows(values[:whole].reshape(-1, row), _ONES[values.dtype][None]) + _short(values[whole:], None)
 
 
 def _rows(left: np.ndarray, right: np.ndarray) -> float:
-    return float(np.add.reduce(_row_products(left, right), axis=None, dtype=np.float64))
+    products = _row_products(left, right, out=np.empty(left.shape[0], left.dtype))
+    return float(np.add.reduce(products, axis=None, dtype=np.float64))
 
 
-def _matmul_rows(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    products: np.ndarray = np.matmul(left[:, None, :], right[:, :, None])
-    return products
+def _matmul_rows(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
+    np.matmul(left[:, None, :], right[:, :, None], out=out[:, None, None])
+    return out
 
 
-_row_products: Callable[[np.ndarray, np.ndarray], np.ndarray] = getattr(np, "vecdot", _matmul_rows)  # not in numpy 1
+_row_products: Callable[..., np.ndarray] = getattr(np, "vecdot", _matmul_rows)  # not in numpy 1
 
 
-def _short(left: np.ndarray, right: np.ndarray) -> float:
+def _short(left: np.ndarray, right: np.ndarray | None) -> float:
+    if right is None:
+        return float(np.add.reduce(left, dtype=np.float64))
     return float(np.dot(left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)))

@@ -137,7 +137,8 @@ def _gathered(
         rr=sums[kernel.RR],
         cc=sums[kernel.CC],
         dd=sums[kernel.DD],
-        rd=sums[kernel.RD],
+        rc=sums[kernel.RC],
+        rest=sums[kernel.REST],
         max_abs=sums[kernel.MAX_ABS],
         argmax=counts[kernel.ARGMAX],
         hull=Hull(

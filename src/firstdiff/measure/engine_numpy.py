@@ -10,6 +10,7 @@ import numpy as np
 from firstdiff.measure.accumulator import Accumulator
 from firstdiff.measure.block import Block, block_of
 from firstdiff.measure.cells import Cells
+from firstdiff.measure.direction import Rest, rest_of
 from firstdiff.measure.dot import dot, total
 from firstdiff.measure.hull import Exact
 from firstdiff.measure.moments import bounds_of
@@ -99,12 +100,9 @@ class _Window:
         gathered = self.gathered
         gathered.finite += block.size.size
         gathered.sum_abs += sums.absolute
-        gathered.rr += sums.rr
-        gathered.cc += sums.cc
-        gathered.dd += sums.dd
-        gathered.rd += sums.rd
+        gathered.add_products(sums.rr, sums.cc, sums.dd, *sums.rest)
         if sums.top:
-            gathered.hull.add(block.size, block.difference, block.exact)
+            gathered.hull.add(block.size, block.difference, sums.top, block.exact)
         else:
             gathered.hull.zeros += block.size.size - int(np.count_nonzero(block.size))
         exactly = block.difference if block.whole is None else block.whole
@@ -132,18 +130,19 @@ class _Sums(NamedTuple):
     rr: float
     cc: float
     dd: float
-    rd: float
+    rest: Rest
 
     @classmethod
     def of(cls, block: Block) -> _Sums:
         top = float(block.difference.max())
         rr, cc = dot(block.r, block.r), dot(block.c, block.c)
         if top == 0.0:
-            return cls(top, 0.0, rr, cc, 0.0, 0.0)
+            return cls(top, 0.0, rr, cc, 0.0, Rest(rr, 0.0))
         rd = dot(block.r, block.d)
         if math.isnan(rd):
             rd = 0.0  # infinities of both signs: float64 has overflowed, and rr or dd is infinite as well
-        return cls(top, total(block.difference), rr, cc, dot(block.d, block.d), rd)
+        dd = dot(block.d, block.d)
+        return cls(top, total(block.difference), rr, cc, dd, rest_of(block.r, block.c, block.d, rr, rd, dd))
 
 
 NUMPY = EngineCalls(measure_window, detail_window, gains_from_threads=False)

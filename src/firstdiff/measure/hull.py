@@ -14,13 +14,16 @@ from typing import Any, final
 
 import numpy as np
 
+from firstdiff.measure.scratch import scratch
+
 CAPACITY = 64
 ROUNDING = 2.0**-40
 FIRST_STEP = 2.0**-24
 _TASTER = 2048
 _SAMPLE = 512
-_FEW = 16
+_MANY = 1024
 _CHORDS = 4
+_TINY = {np.dtype(kind): float(np.finfo(kind).tiny) for kind in (np.float32, np.float64)}
 _ROUNDED = 1.0 - 2.0**-22  # what rounding to float32 may take from a product of two
 
 Point = tuple[float, float]
@@ -44,26 +47,24 @@ class Hull:
     slack: float = ROUNDING
     _step: Point | None = None
 
-    def add(self, sizes: np.ndarray, differences: np.ndarray, exact: Exact) -> None:
+    def add(self, values: np.ndarray, differences: np.ndarray, top: float, exact: Exact) -> None:
         """Take in points.
 
-        sizes, differences: x and d, maybe rounded to float32
+        values: x or -x, maybe rounded to float32
+        differences: d, maybe rounded to float32; top: the largest of them
         exact: x and d in float64 of the points at some places
         """
+        if not values.size:
+            return
         if not self.corners:
-            self._extend(*exact(slice(0, _TASTER)))
-            if sizes.size <= _TASTER:
-                self._take_zeros(sizes == 0.0, sizes, differences)
-                return
-        x, d = self._step_for(sizes, differences)
-        near = sizes < x
-        self._take_zeros(near, sizes, differences)
-        near |= differences > d * _ROUNDED
-        if np.count_nonzero(near) > near.size // _FEW:
-            near &= differences > self._floor(sizes)
-        found = np.flatnonzero(near)
-        floor = np.interp(sizes[found], *self.curve())
-        self._extend(*exact(found[differences[found] > floor * _ROUNDED]))
+            self._extend(*exact(slice(None, None, -(-values.size // _TASTER))))
+        found = self._near(values, differences, top)
+        if found.size > _MANY:
+            self._step = None  # the curve has grown since, or the data are of another kind now
+            over = differences[found] > self._floor(np.abs(values[found], dtype=np.float64))
+            found = found[over]
+        if found.size:
+            self._extend(*exact(found))
 
     def merge(self, other: Hull) -> None:
         """Take in the points of another stretch."""
@@ -77,14 +78,39 @@ class Hull:
         """Its x and its d, from the origin on."""
         return np.array([(0.0, 0.0), *self.corners]).T
 
-    def _step_for(self, sizes: np.ndarray, differences: np.ndarray) -> Point:
-        """The corner that leaves fewest points above it or to its left: every point over the curve is among them."""
-        if not self.corners:
-            return math.inf, math.inf
-        if self._step is None:
-            x, d = np.array(self.corners).T
-            left = (sizes[:_SAMPLE] < x[:, None]) | (differences[:_SAMPLE] > d[:, None])
-            self._step = self.corners[int(np.count_nonzero(left, axis=1).argmin())]
+    def _near(self, values: np.ndarray, differences: np.ndarray, top: float) -> np.ndarray:
+        """Places of the points over the ray to one corner, or over its height: whatever is over the curve is there."""
+        kind, size = values.dtype.type, values.size
+        near, other = (scratch(name, np.bool_, size) for name in ("near", "other"))
+        slope, height = self._step_for(values, differences)
+        rays = np.multiply(values, kind(slope), out=scratch("rays", kind, size))
+        np.abs(rays, out=rays)
+        if rays.min() >= _TINY[values.dtype]:
+            np.greater(differences, rays, out=near)
+        else:
+            self.zeros += int(np.count_nonzero(np.equal(values, 0.0, out=near)))
+            np.greater_equal(differences, rays, out=near)  # rounding may have lifted so small a product to d itself
+            near &= np.greater(differences, 0.0, out=other)
+        if top > height:
+            near |= np.greater(differences, kind(height), out=other)
+        places: np.ndarray = near.nonzero()[0]
+        return places
+
+    def _step_for(self, values: np.ndarray, differences: np.ndarray) -> Point:
+        """A little less than slope and height of the corner that leaves fewest points over its ray or its height."""
+        if self._step is not None:
+            return self._step
+        x, d = np.array(self.corners).reshape(-1, 2).T
+        slopes, heights = d / x * _ROUNDED, d * _ROUNDED
+        limits = np.finfo(values.dtype)
+        usable = (slopes >= limits.tiny) & (slopes <= limits.max)
+        if not usable.any():
+            return 0.0, math.inf
+        slopes, heights = slopes[usable], heights[usable]
+        few = slice(None, None, -(-values.size // _SAMPLE))
+        over = differences[few] > np.minimum(np.abs(values[few]) * slopes[:, None], heights[:, None])
+        best = int(np.count_nonzero(over, axis=1).argmin())
+        self._step = float(slopes[best]), float(heights[best])
         return self._step
 
     def _floor(self, sizes: np.ndarray) -> np.ndarray:
@@ -99,41 +125,26 @@ class Hull:
             np.minimum(floor, line, out=floor)
         return floor
 
-    def _take_zeros(self, near: np.ndarray, sizes: np.ndarray, differences: np.ndarray) -> None:
-        """Take in the points with x = 0, and take them out of those near it."""
-        if np.count_nonzero(near) > near.size // _FEW:
-            zero = sizes == 0.0
-            near ^= zero
-            largest = (differences * zero).max()
-        else:
-            close = np.flatnonzero(near)
-            zero = close[sizes[close] == 0.0]
-            near[zero] = False
-            largest = differences[zero].max(initial=0.0)
-            zero = zero >= 0
-        self.zeros += int(np.count_nonzero(zero))
-        self.at_zero = max(self.at_zero, float(largest))
-
     def _extend(self, sizes: np.ndarray, differences: np.ndarray) -> None:
         """Take in points given exactly."""
-        kept = sizes > 0.0
+        if sizes.min() == 0.0:
+            self.at_zero = max(self.at_zero, float(differences[sizes == 0.0].max()))
+            sizes, differences = _kept(sizes > 0.0, sizes, differences)
         if differences.size and math.isinf(differences.max()):
             self.at_zero = math.inf
-            kept &= np.isfinite(differences)
-        sizes, differences = sizes[kept], differences[kept]
+            sizes, differences = _kept(differences < math.inf, sizes, differences)
         if not sizes.size:
             return
         self.steepest = max(self.steepest, float((differences / sizes).max()))
         if self.corners:
             over = differences > np.interp(sizes, *self.curve()) * (1.0 + self.slack)
-            sizes, differences = sizes[over], differences[over]
+            sizes, differences = _kept(over, sizes, differences)
         self._add_points(_records(sizes, differences))
 
     def _add_points(self, points: list[Point]) -> None:
         if points:
             self.corners = _corners(sorted([*self.corners, *points]))
             self._thin()
-            self._step = None
 
     def _thin(self) -> None:
         """Past the capacity, drop the corners that matter least, and say by how much that lowered the curve."""
@@ -144,6 +155,10 @@ class Hull:
                 self.slack = (1.0 + self.slack) * (1.0 + step) - 1.0
                 self.corners = kept
             step *= 2.0
+
+
+def _kept(wanted: np.ndarray, sizes: np.ndarray, differences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return sizes[wanted], differences[wanted]
 
 
 def _records(sizes: np.ndarray, differences: np.ndarray) -> list[Point]:

@@ -22,7 +22,7 @@ _LOOSE = {"contract", "reassoc", "nsz"}
 # without an instruction for it, the compiler would call a function for every element
 _HAS_HALF = bool(get_host_cpu_features().get("f16c", False))
 # what the kernels take their constants from
-_CONSTANTS = ("cells.py", "hull.py", "plan.py", "sketch.py")
+_CONSTANTS = ("cells.py", "direction.py", "hull.py", "plan.py", "sketch.py")
 _INNER: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 

@@ -105,6 +105,32 @@ def add_exactly(r: np.ndarray, c: np.ndarray, found: np.ndarray) -> None:
     found[RR], found[CC], found[DD], found[RD] = rr, cc, dd, rd
 
 
+@compiled()
+def _left(x: float, y: float, slope: float) -> float:
+    return y - slope * x
+
+
+@compiled(loose=True)
+def along(r: np.ndarray, c: np.ndarray) -> float:
+    """<r, c>."""
+    summed = 0.0
+    for i in range(r.size):
+        summed += np.float64(r[i]) * np.float64(c[i])
+    return summed
+
+
+@compiled(loose=True)
+def rest_of(r: np.ndarray, c: np.ndarray, rr: float, slope: float) -> tuple[float, float]:
+    """As in `direction.py`, element by element; `slope` is that of c."""
+    squares = along = 0.0
+    for i in range(r.size):
+        x = np.float64(r[i])
+        e = _left(x, np.float64(c[i]), slope)
+        squares += e * e
+        along += x * e
+    return slope * rr + along, max(squares - along * (along / rr), 0.0)
+
+
 @compiled(loose=True)
 def sum_and_squares(values: np.ndarray, shift: float) -> tuple[float, float]:
     """Of the deviations from a shift."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from firstdiff.measure import kernel_loops as loops
+from firstdiff.measure.direction import CANCELLED, CANCELLED_NARROW, FAR
 from firstdiff.measure.hull import CAPACITY
 from firstdiff.measure.kernel_hull import LEVEL, draw_lines, height, insert, lowest_line, thin
 from firstdiff.measure.kernel_lanes import compiled, entry, loaded
@@ -27,15 +28,13 @@ _PART = ROW // PARTS
 _NEAR = 2.0**-48  # more than rounding in float64 can hide
 _TWICE = 2.0 + 2.0**-20
 _UNDERFLOW = 1e-32  # a sum of float32 squares below this may have lost some of them
-_MUCH = 0.01
-_CANCELLED_NARROW, _CANCELLED = 0.25, 1e-4  # see `moments.py`
 
 # the figures of a window, by their places in `sums`: first those of the survey
 LOW_R, HIGH_R, SUM_ABS = loops.LOW_R, loops.HIGH_R, loops.SUM_ABS
-RR, CC, DD, RD = loops.RR, loops.CC, loops.DD, loops.RD
+RR, CC, DD, RC = loops.RR, loops.CC, loops.DD, loops.RD  # the survey has <r, d> where the sums have <r, c>
 LOW_C, HIGH_C, MAX_ABS, AT_ZERO, STEEPEST, SLACK = range(loops.SURVEY, loops.SURVEY + 6)
-REL_SUM, MAX_POWERS, TINY, MEAN_R, SPREAD_R, MEAN_C, SPREAD_C = range(loops.SURVEY + 6, loops.SURVEY + 13)
-SUMS = loops.SURVEY + 13
+REL_SUM, MAX_POWERS, TINY, MEAN_R, SPREAD_R, MEAN_C, SPREAD_C, REST = range(loops.SURVEY + 6, loops.SURVEY + 14)
+SUMS = loops.SURVEY + 14
 
 # and in `counts`
 FINITE, ZEROS, ARGMAX, CORNERS, SKETCHED, RELATIVE, KEYS, LEFT = range(8)
@@ -104,7 +103,7 @@ def measure(
         exact = precise or not _is_safe(found)
         if exact:
             loops.add_exactly(block_r, block_c, found)
-        _add_block(block_r, block_c, found, _CANCELLED if exact else _CANCELLED_NARROW, sums, counts)
+        _add_block(block_r, block_c, found, CANCELLED if exact else CANCELLED_NARROW, sums, counts)
         for row in range(0, block_r.size, ROW):
             if room.rows[row // ROW, loops.MATTERS] > 0.0:
                 end = min(row + ROW, block_r.size)
@@ -160,7 +159,7 @@ def _is_safe(found: np.ndarray) -> bool:
             return False
     if found[loops.TOP] > 0.0:
         # where the candidate is another thing altogether, cc does not follow from the rest
-        return bool(min(found[RR], found[CC], found[DD]) >= _UNDERFLOW and found[DD] < found[RR] * _MUCH)
+        return bool(min(found[RR], found[CC], found[DD]) >= _UNDERFLOW and found[DD] < found[RR] * FAR)
     return bool(found[RR] >= _UNDERFLOW or (found[LOW_R] == 0.0 and found[HIGH_R] == 0.0))
 
 
@@ -185,6 +184,7 @@ def _add_block(
     if found[LOW_R] - reach < sums[LOW_C] or found[HIGH_R] + reach > sums[HIGH_C]:
         low, high = loops.bounds(c)
         sums[LOW_C], sums[HIGH_C] = min(sums[LOW_C], low), max(sums[HIGH_C], high)
+    _add_rest(r, c, found, cancelled, sums)
     for summed in range(loops.SUM_ABS, loops.SURVEY):
         # of NaN there is only inf - inf, where float64 has overflowed and another sum says so
         sums[summed] += 0.0 if math.isnan(found[summed]) else found[summed]
@@ -193,6 +193,25 @@ def _add_block(
         zeros, most = loops.where_zero(r, c)
         counts[ZEROS] += int(zeros)
         sums[AT_ZERO] = max(sums[AT_ZERO], most)
+
+
+@compiled()
+def _add_rest(r: np.ndarray, c: np.ndarray, found: np.ndarray, cancelled: float, sums: np.ndarray) -> None:
+    """As `rest_of` and `turned_apart` of `direction.py` do."""
+    rr, rd, dd, cc = found[RR], found[loops.RD], found[DD], found[CC]
+    if dd < rr * FAR:
+        along, squares, whole = rr + rd, dd - rd * (rd / rr), dd
+    else:
+        along, squares, whole = loops.along(r, c), cc, cc
+        if rr > 0.0:
+            squares -= along * (along / rr)
+    if rr > 0.0 and squares <= whole * cancelled:
+        along, squares = loops.rest_of(r, c, rr, along / rr)
+    if rr > 0.0 and sums[RR] > 0.0:
+        step = sums[RC] / sums[RR] - along / rr
+        squares += step * step * sums[RR] * (rr / (sums[RR] + rr))
+    found[RC] = along
+    sums[REST] += squares
 
 
 @compiled()

@@ -14,21 +14,12 @@ from firstdiff.schema import Metrics
 from firstdiff.trace import Source
 
 SAMPLED = ("abs_percentiles", "max_ulp", "mean_rel")
-# below these shares of a turn in the whole difference, sums of squares have too few digits left for it: float32 sums
-# of summands that are much alike, whose errors do not average out, other float32 sums, and float64 sums
-_CANCELLED_ALIKE, _CANCELLED, _CANCELLED_WIDE = 0.5, 0.1, 1e-5
+_NEAR = 0.5  # a cosine from which on 1 - cosine is better taken from the sine
 
 
-def metrics_of(
-    gathered: Accumulator,
-    plan: PairPlan,
-    reference: Source,
-    candidate: Source,
-    mismatched: int,
-    turned: float | None = None,
-) -> Metrics:
-    """Every metric of `docs/metrics.md`; `turned` is 1 - cosine where the sums have lost it."""
-    distance = one_minus_cosine(gathered) if turned is None else turned
+def metrics_of(gathered: Accumulator, plan: PairPlan, reference: Source, candidate: Source, mismatched: int) -> Metrics:
+    """Every metric of `docs/metrics.md`."""
+    distance = one_minus_cosine(gathered)
     mse = _ratio(gathered.dd, gathered.finite)
     sketch = gathered.sketch
     relative = gathered.finite > gathered.hull.zeros
@@ -59,32 +50,16 @@ def metrics_of(
 
 
 def one_minus_cosine(gathered: Accumulator) -> float | None:
-    """From the difference, so that it keeps its digits where 1 - dot / (|r| |c|) has lost them all."""
+    """From the rest of the difference, so that it keeps its digits where 1 - dot / (|r| |c|) has lost them all."""
     sides = (gathered.reference, gathered.candidate)
     if not gathered.finite or any(side.nan or side.inf for side in sides):
         return None
     if gathered.rr == 0.0 or gathered.cc == 0.0:
         return 0.0 if gathered.rr == gathered.cc else 1.0
-    r, c = math.sqrt(gathered.rr), math.sqrt(gathered.cc)
-    longer = (2.0 * gathered.rd + gathered.dd) / (r + c)
-    distance = (gathered.dd - longer * longer) / (2.0 * r * c)
-    return None if math.isnan(distance) else min(max(distance, 0.0), 2.0)
-
-
-def has_cancelled(gathered: Accumulator, *, narrow: bool) -> bool:
-    """Whether so little of the difference is a change of direction that its digits are lost.
-
-    narrow: the sums were taken in float32
-    """
-    distance = one_minus_cosine(gathered)
-    if distance is None or gathered.dd == 0.0 or gathered.rr == 0.0 or gathered.cc == 0.0:
-        return False
-    share = distance * 2.0 * math.sqrt(gathered.rr) * math.sqrt(gathered.cc) / gathered.dd
-    if not narrow:
-        return share < _CANCELLED_WIDE
-    shifted = any(side.mean**2 > side.variance for side in (gathered.reference, gathered.candidate))
-    even = 8.0 * gathered.dd > gathered.finite * gathered.max_abs**2
-    return share < (_CANCELLED_ALIKE if shifted or even else _CANCELLED)
+    cosine = gathered.rc / (math.sqrt(gathered.rr) * math.sqrt(gathered.cc))
+    if math.isnan(cosine) or math.isinf(gathered.rr) or math.isinf(gathered.cc):
+        return None
+    return gathered.rest / gathered.cc / (1.0 + cosine) if cosine > _NEAR else min(1.0 - cosine, 2.0)
 
 
 def _largest(gathered: Accumulator, plan: PairPlan) -> float | None:

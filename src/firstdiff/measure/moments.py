@@ -9,6 +9,7 @@ from typing import final
 import numpy as np
 
 from firstdiff.measure.dot import dot, total
+from firstdiff.measure.scratch import scratch
 from firstdiff.schema import Statistics
 
 # where the spread is a smaller share of the squares, it is worked out again around the mean
@@ -31,7 +32,11 @@ class Moments:
 
     def add(self, values: np.ndarray, squares: float, bounds: tuple[float, float]) -> None:
         """Take in finite float32 or float64 values, the sum of whose squares and whose bounds are known."""
-        mean, spread = _mean_and_spread(values, squares)
+        self.add_summed(values, total(values), squares, bounds)
+
+    def add_summed(self, values: np.ndarray, summed: float, squares: float, bounds: tuple[float, float]) -> None:
+        """As `add`, where the sum is known as well."""
+        mean, spread = _mean_and_spread(values, summed, squares)
         self.join(mean, spread, values.size, *bounds)
 
     def join(self, mean: float, spread: float, count: int, low: float, high: float) -> None:
@@ -73,8 +78,7 @@ def bounds_of(raw: np.ndarray, values: np.ndarray) -> tuple[float, float]:
     return float(values.min()), float(values.max())
 
 
-def _mean_and_spread(values: np.ndarray, squares: float) -> tuple[float, float]:
-    summed = total(values)
+def _mean_and_spread(values: np.ndarray, summed: float, squares: float) -> tuple[float, float]:
     if not math.isfinite(summed):
         return _around(values, total(values * _DOWN) / values.size / _DOWN)
     mean = summed / values.size
@@ -87,7 +91,7 @@ def _mean_and_spread(values: np.ndarray, squares: float) -> tuple[float, float]:
 def _around(values: np.ndarray, mean: float) -> tuple[float, float]:
     """Mean and spread from the deviations from a first guess at the mean."""
     guess = values.dtype.type(mean)
-    deviations = values - guess
+    deviations = np.subtract(values, guess, out=scratch("deviations", values.dtype.type, values.size))
     rest = total(deviations)
     spread = dot(deviations, deviations) - rest * rest / values.size
     if math.isnan(spread):

@@ -12,52 +12,48 @@ from typing import final
 import numpy as np
 
 from firstdiff.measure.accumulator import Accumulator
-from firstdiff.measure.dot import dot, total
-from firstdiff.measure.plan import NARROW_BLOCK
+from firstdiff.measure.direction import FAR, rest_of
+from firstdiff.measure.dot import dot, dots, total
 from firstdiff.measure.promote import to_float32
+from firstdiff.measure.scratch import scratch
 from firstdiff.trace import Index
 
 _UNDERFLOW = 1e-32  # a sum of float32 squares below this may have lost some of them
 _ROUNDED_UP = 1.0 + 2.0**-22
-_MUCH = 0.01
 
 
 @final
 class NarrowLook:
-    """Takes blocks into an accumulator; one for every thread, for it reuses its memory."""
+    """Takes blocks into an accumulator."""
 
     def __init__(self, gathered: Accumulator) -> None:
         self._gathered = gathered
-        self._difference = np.empty(NARROW_BLOCK, np.float32)
-        self._size = np.empty(NARROW_BLOCK, np.float32)
-        self._r = self._c = self._size[:0]
+        self._r = self._c = np.empty(0, np.float32)
 
     def add(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> bool:
         """Take in a block; False, and nothing taken in, if that needs float64."""
-        self._r, self._c = r, c = to_float32(reference), to_float32(candidate)
+        rooms = (scratch(name, np.float32, reference.size) for name in ("reference", "candidate"))
+        self._r, self._c = r, c = to_float32(reference, next(rooms)), to_float32(candidate, next(rooms))
         gathered = self._gathered
         bounds_r = float(r.min()), float(r.max())
-        d = np.subtract(c, r, out=self._difference[: r.size])
-        rr, rd, dd = dot(r, r), dot(r, d), dot(d, d)
+        d = np.subtract(c, r, out=scratch("difference", np.float32, r.size))
+        sum_r, rr, rd, dd, sum_c = dots((r, None), (r, r), (r, d), (d, d), (c, None))
+        rest = rest_of(r, c, d, rr, rd, dd)
         difference = np.abs(d, out=d)
         top = float(difference.max())
-        cc = rr + 2.0 * rd + dd if dd < rr * _MUCH else dot(c, c)
+        cc = rr + 2.0 * rd + dd if dd < rr * FAR else dot(c, c)
         if not _is_safe(rr, cc, rd, dd, top, bounds_r):
             return False
-        gathered.reference.add(r, rr, bounds_r)
-        gathered.candidate.add(c, cc, self._candidate_bounds(top, bounds_r))
+        gathered.reference.add_summed(r, sum_r, rr, bounds_r)
+        gathered.candidate.add_summed(c, sum_c, cc, self._candidate_bounds(top, bounds_r))
         gathered.elements += r.size
         gathered.finite += r.size
-        gathered.rr += rr
-        gathered.cc += cc
-        gathered.dd += dd
-        gathered.rd += rd
-        size = np.abs(r, out=self._size[: r.size])
+        gathered.add_products(rr, cc, dd, *rest)
         if top:
             gathered.sum_abs += total(difference)
-            gathered.hull.add(size, difference, self.exact)
+            gathered.hull.add(r, difference, top, self.exact)
         else:
-            gathered.hull.zeros += r.size - int(np.count_nonzero(size))
+            gathered.hull.zeros += int(np.count_nonzero(r == 0.0))
         self._add_peak(difference, top, start)
         return True
 
@@ -77,7 +73,7 @@ class NarrowLook:
     def _add_peak(self, difference: np.ndarray, top: float, start: int) -> None:
         if top < np.float32(self._gathered.max_abs):
             return
-        ties = np.flatnonzero(difference == top)
+        ties = np.flatnonzero(difference == top) if top else np.zeros(1, np.intp)
         _, exact = self.exact(ties)
         best = int(exact.argmax())
         self._gathered.peak(float(exact[best]), start + int(ties[best]))

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from firstdiff.errors import UsageError
 from firstdiff.measure.accumulator import Accumulator, NonFinite
 from firstdiff.measure.allowed import EXACT, Allowed, Tolerance
-from firstdiff.measure.direction import turn
 from firstdiff.measure.envelope import Envelope
-from firstdiff.measure.metrics import has_cancelled, metrics_of
+from firstdiff.measure.metrics import metrics_of
 from firstdiff.measure.passes import Engine, Passes, engine_for
 from firstdiff.measure.plan import SMALL, plan_of
 from firstdiff.measure.threads import Progress
@@ -73,11 +72,10 @@ def measure_pair(
         details = passes.detail(replace(plan, full=plan.sampled and not plan.full), allowed)
         mismatched += details.outside
         gathered.sketch = details.sketch or gathered.sketch
-    turned = turn(reference, candidate, threads) if has_cancelled(gathered, narrow=plan.narrow) else None
     return PairMeasurement(
         statistics,
         gathered.candidate.statistics(),
-        metrics_of(gathered, plan, reference, candidate, mismatched, turned),
+        metrics_of(gathered, plan, reference, candidate, mismatched),
         allowed,
         gathered.nonfinite,
         envelope,

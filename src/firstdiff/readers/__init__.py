@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from firstdiff.errors import ReadError, did_you_mean
 from firstdiff.readers.archive import archive_kind, open_archive
-from firstdiff.readers.blob import file_blob
+from firstdiff.readers.blob import Blob, Extent, StoredBlob, file_blob
 from firstdiff.readers.folder import open_folder
 from firstdiff.readers.plain import Progress, format_of, open_plain, open_single
 from firstdiff.readers.recorded import is_recorded, open_recorded
-from firstdiff.readers.tree import Tree
+from firstdiff.readers.tree import Refusal, Tree, is_junk, safe_name
 from firstdiff.trace import Trace
 from firstdiff.trace.order import OrderRule
 
-__all__ = ["Progress", "open_trace"]
+__all__ = ["Progress", "open_files", "open_trace"]
 
 
 def open_trace(
@@ -37,15 +38,44 @@ def open_trace(
             return _open_tree(open_folder(where), order, progress)
         if not where.is_file():
             raise ReadError("is neither a file nor a folder")
-        blob = file_blob(where)
-        if blob.size == 0:
-            raise ReadError("is empty")
-        kind = archive_kind(blob)
-        if kind is None or (kind == "zip" and format_of(blob, []) is not None):
-            return open_single(blob)
-        return _open_tree(open_archive(blob, kind), order, progress)
+        return _open_blob(file_blob(where), order, progress)
     except ReadError as error:
         raise error.named(str(where)) from error
+
+
+def open_files(
+    label: str, files: Sequence[tuple[str, Path]], *, order: OrderRule | None = None, progress: Progress | None = None
+) -> Trace:
+    """The same for files that lie on disk under other names than their own.
+
+    label: what messages call them together
+    files: each file's own name, with `/` between folders, and where it is
+    """
+    blobs: list[Blob] = []
+    refusals: list[Refusal] = []
+    for name, path in files:
+        plain = name.replace("\\", "/")
+        try:
+            safe = safe_name(plain)
+            blobs.append(StoredBlob(safe, safe, Extent(str(path), 0, file_blob(path).size)))
+        except ReadError as error:
+            refusals.append(Refusal(plain, type(error)(error.finding)))
+    try:
+        if len(files) == 1 and blobs:
+            return _open_blob(blobs[0], order, progress)
+        wanted = tuple(blob for blob in blobs if not is_junk(blob.name))
+        return _open_tree(Tree(label, wanted, tuple(refusals)).without_twins(), order, progress)
+    except ReadError as error:
+        raise error.named(label) from error
+
+
+def _open_blob(blob: Blob, order: OrderRule | None, progress: Progress | None) -> Trace:
+    if blob.size == 0:
+        raise ReadError("is empty")
+    kind = archive_kind(blob)
+    if kind is None or (kind == "zip" and format_of(blob, []) is not None):
+        return open_single(blob)
+    return _open_tree(open_archive(blob, kind), order, progress)
 
 
 def _open_tree(tree: Tree, order: OrderRule | None, progress: Progress | None) -> Trace:
