@@ -4,20 +4,29 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY := $(VENV)/.ready
 
-.PHONY: run test check bench fuzz align-cases tools clean
+.PHONY: run test check web types bench fuzz align-cases tools clean
 
-run: $(READY)
+run: web
 	$(BIN)/firstdiff demo
 
-test: $(READY) tools check
+test: tools web check
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python hatch_build.py check
 
-bench: $(READY)
+# the page, where its sources changed
+web: $(READY)
+	$(BIN)/python hatch_build.py build
+
+# the TypeScript types of the server's API
+types: $(READY)
+	$(BIN)/python hatch_build.py types
+
+bench: web
 	$(BIN)/python -m bench
 
 # minutes of random damage to every format; FUZZ_EXAMPLES says how much
@@ -38,4 +47,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo build dist
+	rm -rf $(VENV) demo build dist web/node_modules src/firstdiff/server/static

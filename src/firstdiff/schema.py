@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 SCHEMA = "firstdiff/comparison/1"
 
-Status = Literal["match", "mismatch", "missing", "extra", "failed"]
+Status = Literal["match", "mismatch", "missing", "extra", "failed", "alone"]
 Verdict = Literal["match", "mismatch", "not_compared"]
 Origin = Literal["introduced", "inherited", "unknown"]
 
@@ -49,7 +49,11 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The layout a pair was compared in; `coverage` is that of the side of which less was compared."""
+    """The layout a pair was compared in; `coverage` is that of the side of which less was compared.
+
+    applied: False where the values would fit in this layout, but the figures are those of both sides as they lie
+    barred: why values that agree in this layout are no match; None where they are one
+    """
 
     recipe: str
     steps: tuple[str, ...] = ()
@@ -59,6 +63,8 @@ class Alignment:
     reference_coverage: float = 1.0
     candidate_coverage: float = 1.0
     notes: tuple[str, ...] = ()
+    applied: bool = True
+    barred: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from firstdiff.cli.console import on_interrupt, stop_if_interrupted
-from firstdiff.workflows.sample import write_sample
+from tests.sample import write_sample
 
 Run = Callable[..., tuple[int, str, str]]
 COMMAND = [sys.executable, "-c", "from firstdiff.cli.main import main; main()", "compare"]

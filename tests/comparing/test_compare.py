@@ -12,7 +12,7 @@ import firstdiff as fd
 from firstdiff.errors import SettingsError, UsageError
 from firstdiff.json_text import to_json
 from firstdiff.trace import ArraySource, Record, Tensor, Trace, TraceWriter
-from firstdiff.workflows.sample import write_sample
+from tests.sample import write_sample
 
 PAIR_FIELDS = """
 index key name role step rank op layer stage component status reason reference candidate pairing alignment metrics audio

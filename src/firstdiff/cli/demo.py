@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from firstdiff.cli.serve import HOME, NO_OPEN, PORT
+
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the two traces are written.")] = Path("demo"),
+    text: Annotated[bool, typer.Option("--text", help="Print the comparison here instead.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Unpack the two traces there; implies --text.")
+    ] = None,
+    port: Annotated[int, PORT] = 8585,
+    home: Annotated[Path | None, HOME] = None,
+    no_open: Annotated[bool, NO_OPEN] = False,
 ) -> None:
-    """Compare two runs of a small model, one with a planted bug."""
+    """Show two runs of a small model, one with a planted bug, in the browser."""
+    if text or output is not None:
+        _print(output)
+        return
+    from firstdiff.cli.serve import run
+    from firstdiff.server.starting import start_demo
+
+    run(start_demo, port=port, home=home, no_open=no_open)
+
+
+def _print(output: Path | None) -> None:
+    import sys
+
     from firstdiff.cli.console import say
     from firstdiff.comparing import compare
     from firstdiff.reports.text import render
-    from firstdiff.workflows.sample import write_sample
+    from firstdiff.workflows.demo import demo_traces, unpack_demo
 
-    reference, candidate = write_sample(output)
+    reference, candidate = demo_traces() if output is None else unpack_demo(output)
     say(f"firstdiff compare {reference} {candidate}", "bold")
     for piece in render(compare(reference, candidate)):
         sys.stdout.write(piece)

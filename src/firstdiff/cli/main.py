@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from firstdiff import __version__
-from firstdiff.cli import calibrate, capture, compare, demo, explain, inspect, pair, plugins
+from firstdiff.cli import audio, calibrate, capture, compare, demo, explain, inspect, pair, plugins, serve
 from firstdiff.cli.console import on_interrupt, warn
 from firstdiff.errors import FirstdiffError
 from firstdiff.reports.terminal import shown
@@ -30,6 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.command("audio")(audio.audio)
 app.command("calibrate")(calibrate.calibrate)
 app.add_typer(capture.app, name="capture")
 app.command("compare")(compare.compare)
@@ -38,6 +39,7 @@ app.command("explain")(explain.explain)
 app.command("inspect")(inspect.inspect)
 app.command("pair")(pair.pair)
 app.command("plugins")(plugins.plugins)
+app.command("serve")(serve.serve)
 
 
 def _print_version(wanted: bool) -> None:

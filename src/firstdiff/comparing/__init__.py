@@ -15,7 +15,7 @@ from firstdiff.comparing.outcome import comparison_of
 from firstdiff.comparing.rows import lone_row
 from firstdiff.errors import UsageError, did_you_mean
 from firstdiff.judge import Rules, load_rules
-from firstdiff.locate import Row, locate
+from firstdiff.locate import Located, Row, locate
 from firstdiff.locate import isolate as isolated_rows
 from firstdiff.pairing import Match, PairingOptions, PairingResult, doubt, load_map, pair_up
 from firstdiff.readers import open_trace
@@ -44,6 +44,7 @@ def compare(
     accept_layout: Sequence[str] = (),
     align: Sequence[str] = (),
     isolate: bool = False,
+    diagnose: bool = True,
     order: OrderRule | None = None,
     engine: EngineChoice = "auto",
     threads: int | None = None,
@@ -66,6 +67,7 @@ def compare(
     accept_layout: layouts that may match although the shapes do not call for them: "transpose", "rope_interleave", …
     align: recipes for single pairs: "name=b s h d -> s (b h) d"
     isolate: also judge every operation on the candidate's own inputs (`pairs[i].isolated`)
+    diagnose: look for the cause where an error was introduced (`pairs[i].diagnosis`)
     order: the rule that orders plain files, instead of the one their names suggest
     engine: "numpy" starts at once, "numba" is faster on many gigabytes
     threads: how many to use; all cores if left out
@@ -78,6 +80,7 @@ def compare(
         allow_missing=allow_missing,
         allow_extra=allow_extra,
         isolate=isolate,
+        diagnose=diagnose,
         order=order,
         engine=engine,
         threads=threads,
@@ -104,7 +107,7 @@ def compare_traces(
     paired = pair_up(*sides, options.pairing)
     matched = time.perf_counter()
     measuring = Measuring(paired, options, progress)
-    measured = [measuring.row(match) for match in paired.pairs]
+    measured = list(measuring.rows(paired.pairs))
     done = time.perf_counter()
     paired, measured = _doubted(paired, measured)
     rows = _in_order(paired, measured)
@@ -112,9 +115,25 @@ def compare_traces(
     if options.isolate:
         alone = zip(located.pairs, isolated_rows(rows), strict=True)
         located = replace(located, pairs=tuple(replace(pair, isolated=found) for pair, found in alone))
+    placed = time.perf_counter()
+    if options.diagnose and located.first_divergence is not None:
+        located = _diagnosed(rows, located)
     end = time.perf_counter()
-    timings = {"open": opened - begun, "pair": matched - opened, "measure": done - matched, "locate": end - done}
+    timings = {
+        "open": opened - begun,
+        "pair": matched - opened,
+        "measure": done - matched,
+        "locate": placed - done,
+        "diagnose": end - placed,
+    }
     return comparison_of(paired, located, options, {**timings, "total": end - begun})
+
+
+def _diagnosed(rows: list[Row], located: Located) -> Located:
+    from firstdiff.diagnose import diagnose  # the operators are many, and runs that match need none
+
+    found = diagnose(rows, located)
+    return replace(located, pairs=found.pairs, notes=(*located.notes, *found.notes))
 
 
 def explain_pair(

@@ -23,6 +23,7 @@ class Options:
     allow_missing: bool = False
     allow_extra: bool = False
     isolate: bool = False
+    diagnose: bool = True
     order: OrderRule | None = None
     engine: EngineChoice = "auto"
     threads: int | None = None
@@ -45,6 +46,7 @@ class Options:
             "align": {name: str(recipe) for name, recipe in self.layout.stated.items()},
             "layer_offset": self.pairing.layer_offset,
             "isolate": self.isolate,
+            "diagnose": self.diagnose,
             "order": self.order,
             "engine": self.engine,
         }

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from firstdiff import __version__
 from firstdiff.comparing.options import Options
+from firstdiff.comparing.sound import unheard
 from firstdiff.locate import Located
 from firstdiff.pairing import PairingResult
-from firstdiff.schema import Comparison, Pair, Side, Summary, Verdict
+from firstdiff.schema import Comparison, Pair, Side, Status, Summary, Verdict
+from firstdiff.trace import Trace
 
 
 def comparison_of(
@@ -18,14 +20,14 @@ def comparison_of(
 ) -> Comparison:
     """The Comparison of rows that were measured, judged and located."""
     pairs = located.pairs
-    summary = _summary(pairs)
+    summary = summary_of(pairs)
     return Comparison(
         version=__version__,
         settings=options.settings(),
         warnings=_warnings(paired, pairs, options),
         reference=Side(paired.reference.path, len(paired.reference)),
         candidate=Side(paired.candidate.path, len(paired.candidate)),
-        verdict=_verdict(pairs, summary, options),
+        verdict=verdict_of(pairs, summary, allow_missing=options.allow_missing, allow_extra=options.allow_extra),
         summary=summary,
         first_divergence=located.first_divergence,
         divergences=located.divergences,
@@ -37,15 +39,48 @@ def comparison_of(
     )
 
 
-def _verdict(pairs: tuple[Pair, ...], summary: Summary, options: Options) -> Verdict:
+def alone_of(trace: Trace, pairs: tuple[Pair, ...], options: Options, timings: Mapping[str, float]) -> Comparison:
+    """One trace without another: rows to look at, and nothing that was compared."""
+    return Comparison(
+        version=__version__,
+        settings=options.settings(),
+        warnings=trace.warnings,
+        reference=Side(trace.path, len(trace)),
+        candidate=Side("", 0),
+        verdict="not_compared",
+        summary=summary_of(pairs),
+        first_divergence=None,
+        divergences=(),
+        pairs=pairs,
+        timings=timings,
+    )
+
+
+def verdict_of(pairs: tuple[Pair, ...], summary: Summary, *, allow_missing: bool, allow_extra: bool) -> Verdict:
+    """What the rows come to. Nothing compared is never a match."""
     if not any(pair.metrics is not None for pair in pairs):
         return "mismatch" if summary.mismatch else "not_compared"
     against = summary.mismatch + summary.failed
-    if not options.allow_missing:
-        against += summary.missing + sum(_part(pair, "reference_coverage") for pair in pairs)
-    if not options.allow_extra:
-        against += summary.extra + sum(_part(pair, "candidate_coverage") for pair in pairs)
+    if not allow_missing:
+        against += _lone(pairs, "missing") + sum(_part(pair, "reference_coverage") for pair in pairs)
+    if not allow_extra:
+        against += _lone(pairs, "extra") + sum(_part(pair, "candidate_coverage") for pair in pairs)
     return "mismatch" if against else "match"
+
+
+def _lone(pairs: tuple[Pair, ...], status: Status) -> int:
+    """How many are on one side only, operands of compared functions left out.
+
+    A capture writes an operand only if no tensor in the trace is it: a cast, which only one side needs, makes it new.
+    """
+    compared = {pair.key for pair in pairs if pair.metrics is not None}
+    lone = (pair for pair in pairs if pair.status == status)
+    return sum(not (_is_operand(pair) and pair.key.partition(":in.")[0] in compared) for pair in lone)
+
+
+def _is_operand(pair: Pair) -> bool:
+    """Of a function called in a module's code; those are recorded in small letters."""
+    return pair.role == "input" and pair.op is not None and pair.op[:1].islower()
 
 
 def _part(pair: Pair, side: str) -> bool:
@@ -53,7 +88,9 @@ def _part(pair: Pair, side: str) -> bool:
     return pair.alignment is not None and getattr(pair.alignment, side) < 1
 
 
-def _summary(pairs: tuple[Pair, ...]) -> Summary:
+def summary_of(pairs: tuple[Pair, ...]) -> Summary:
+    """The counts behind the verdict."""
+
     def count(status: str) -> int:
         return sum(pair.status == status for pair in pairs)
 
@@ -75,6 +112,7 @@ def _warnings(paired: PairingResult, pairs: tuple[Pair, ...], options: Options) 
     found = [f"reference: {text}" for text in reference.warnings]
     found += [f"candidate: {text}" for text in candidate.warnings]
     found += paired.warnings
+    found += unheard(paired)
     if _same_place(reference.path, candidate.path):
         found.append("reference and candidate are the same: they can only match")
     inputs = reference.header.get("inputs"), candidate.header.get("inputs")

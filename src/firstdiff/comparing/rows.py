@@ -26,8 +26,14 @@ def bare_row(match: Match, references: Sequence[Tensor], candidates: Sequence[Te
 def lone_row(tensor: Tensor, left: Unpaired, status: Literal["missing", "extra"]) -> Pair:
     guess = f"; the nearest is {left.guess.key} ({left.guess.why})" if left.guess else ""
     side = "reference" if status == "missing" else "candidate"
-    pair = replace(_described(tensor), status=status, reason=f"only the {side} has it{guess}")
+    unreadable = f", and it cannot be read: it {tensor.error}" if tensor.error else ""
+    pair = replace(_described(tensor), status=status, reason=f"only the {side} has it{unreadable}{guess}")
     return replace(pair, reference=_info([tensor])) if status == "missing" else replace(pair, candidate=_info([tensor]))
+
+
+def alone_row(tensor: Tensor) -> Pair:
+    """A tensor that is looked at without a partner."""
+    return replace(_described(tensor), status="alone", reference=_info([tensor]))
 
 
 def _described(tensor: Tensor) -> Pair:

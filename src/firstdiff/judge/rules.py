@@ -68,6 +68,11 @@ def load_rules(path: str | Path) -> tuple[NamedRule, ...]:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    return parse_rules(text, str(path))
+
+
+def parse_rules(text: str, path: str = "tolerances") -> tuple[NamedRule, ...]:
+    """The same from text; `path` is what messages call it."""
     try:
         entries = tomllib.loads(text).get("tolerances", [])
     except tomllib.TOMLDecodeError as error:
@@ -75,7 +80,7 @@ def load_rules(path: str | Path) -> tuple[NamedRule, ...]:
     lines = [number for number, line in enumerate(text.splitlines(), 1) if line.strip().startswith("[[tolerances]]")]
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise SettingsError(f"{path}: has no [[tolerances]] with a name and atol, rtol or k")
-    places = [f"{path}, line {line}" for line in lines] if len(lines) == len(entries) else [str(path)] * len(entries)
+    places = [f"{path}, line {line}" for line in lines] if len(lines) == len(entries) else [path] * len(entries)
     return tuple(_rule(entry, place) for entry, place in zip(entries, places, strict=True))
 
 

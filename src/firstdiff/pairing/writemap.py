@@ -27,7 +27,7 @@ def write_map(result: PairingResult) -> str:
     candidate = "b"
     <BLANKLINE>
     """
-    head = _HEAD.format(reference=_comment(result.reference.path), candidate=_comment(result.candidate.path))
+    head = _HEAD.format(reference=comment(result.reference.path), candidate=comment(result.candidate.path))
     ours, theirs = _names(result.reference), _names(result.candidate)
     blocks = [head, *(_pair(match, ours, theirs) for match in result.pairs)]
     blocks += _unpaired(result.missing, ours, "reference", "candidate")
@@ -42,12 +42,12 @@ def _pair(match: Match, ours: list[str | None], theirs: list[str | None]) -> str
         said += f", or {', '.join(pairing.alternatives)}"
     reference, candidate = [ours[place] for place in match.reference], [theirs[place] for place in match.candidate]
     lines = [
-        f"[[pair]]  # {_comment(said)}",
+        f"[[pair]]  # {comment(said)}",
         f"reference = {_value(reference)}",
         f"candidate = {_value(candidate)}",
     ]
     if match.recipe is not None:
-        lines.append(f"recipe = {_quoted(match.recipe)}")
+        lines.append(f"recipe = {quoted(match.recipe)}")
     if None in (*reference, *candidate):  # a key that occurs twice cannot be named
         lines = [f"# {line}" for line in lines]
     return "\n".join(lines) + "\n"
@@ -59,7 +59,7 @@ def _unpaired(tensors: tuple[Unpaired, ...], names: list[str | None], side: str,
         guess = tensor.guess
         line = f"# [[pair]]\n# {side} = {_value([name])}\n"
         if guess is not None:
-            line += f"# {other} = {_quoted(guess.key)}  # {_comment(guess.why)}, {guess.confidence:.2f}\n"
+            line += f"# {other} = {quoted(guess.key)}  # {comment(guess.why)}, {guess.confidence:.2f}\n"
         yield line
 
 
@@ -71,14 +71,15 @@ def _names(trace: Trace) -> list[str | None]:
 
 
 def _value(names: list[str | None]) -> str:
-    texts = ['"(a key that occurs twice)"' if name is None else _quoted(name) for name in names]
+    texts = ['"(a key that occurs twice)"' if name is None else quoted(name) for name in names]
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A TOML string: JSON's escapes are among TOML's, which escapes delete as well."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _comment(text: str) -> str:
+def comment(text: str) -> str:
+    """Text that stays on its line."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -44,7 +44,7 @@ def write_sample(folder: str | Path) -> tuple[Path, Path]:
 
 
 def _run(path: Path, variant: Variant) -> None:
-    producer = {"name": "firstdiff.workflows.sample"}
+    producer = {"name": "tests.sample"}
     with TraceWriter(path, producer=producer, header={"seed": 0}, overwrite=True) as writer:
         _Model(_Recorder(writer), variant).forward()
 

@@ -1,0 +1,138 @@
+"""Judge a comparison by other tolerances, from the envelopes that were kept of its pairs; no data is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from firstdiff.comparing.outcome import summary_of, verdict_of
+from firstdiff.dtypes import from_name, known
+from firstdiff.judge import Rules, tolerance_for
+from firstdiff.judge.ratio import worst_ratio
+from firstdiff.locate import first_divergence
+from firstdiff.measure import Envelope
+from firstdiff.schema import Comparison, Divergence, Pair, Required, Status, Summary, Tolerance, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRow:
+    """One row under other tolerances; `mismatched` is about how many elements lie outside."""
+
+    index: int
+    status: Status
+    reason: str | None
+    mismatched: int | None
+    ratio: float | None
+    tolerance: Tolerance | None
+    required: Required | None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """All rows under other tolerances; `estimated` says that some could be told for certain only from the data."""
+
+    verdict: Verdict
+    summary: Summary
+    rows: tuple[JudgedRow, ...]
+    first_divergence: Divergence | None
+    estimated: bool
+    warnings: tuple[str, ...]
+
+
+def rejudge(comparison: Comparison, rules: Rules) -> Judged:
+    """What the comparison would say under these rules.
+
+    >>> rejudge(comparison, Rules(atol=1e-3)).verdict                           # doctest: +SKIP
+    'match'
+    """
+    judged = [_judged(pair, rules) for pair in comparison.pairs]
+    pairs = tuple(replace(pair, status=row.status) for pair, (row, _) in zip(comparison.pairs, judged, strict=True))
+    settings = comparison.settings
+    summary = summary_of(pairs)
+    verdict = verdict_of(
+        pairs,
+        summary,
+        allow_missing=bool(settings.get("allow_missing")),
+        allow_extra=bool(settings.get("allow_extra")),
+    )
+    return Judged(
+        verdict=verdict,
+        summary=summary,
+        rows=tuple(row for row, _ in judged),
+        first_divergence=_first(comparison, pairs),
+        estimated=not all(sure for _, sure in judged),
+        warnings=rules.unused([pair.key for pair in pairs]),
+    )
+
+
+def tolerance_of(pair: Pair, rules: Rules) -> Tolerance | None:
+    """What these rules allow a pair that was measured."""
+    sides = pair.reference, pair.candidate
+    types = [from_name(side.dtype) for side in sides if side and side.dtype and known(side.dtype)]
+    if pair.tolerance is None or len(types) < 2 or sides[0] is None or sides[0].statistics is None:
+        return None
+    spread = pair.tolerance.floor
+    floor: Mapping[str, Any] | None = None if spread is None else {"max_abs": spread}
+    return tolerance_for(rules, pair.key, types[0], types[1], sides[0].statistics, floor)
+
+
+def _first(comparison: Comparison, pairs: Sequence[Pair]) -> Divergence | None:
+    """The row that was first before keeps all that was found out about it."""
+    found, known = first_divergence(pairs), comparison.first_divergence
+    return known if found and known and found.pair == known.pair else found
+
+
+def _judged(pair: Pair, rules: Rules) -> tuple[JudgedRow, bool]:
+    """The row, and whether the data could say anything else."""
+    tolerance = tolerance_of(pair, rules)
+    if tolerance is None or pair.envelope is None or pair.metrics is None:
+        return JudgedRow(pair.index, pair.status, pair.reason, None, None, pair.tolerance, pair.required), True
+    envelope = Envelope.from_plain(pair.envelope)
+    admits = envelope.admits(tolerance.atol, tolerance.rtol)
+    odd = Nonfinite.of(pair)
+    against = odd.against(rules.equal_nan)
+    reasons = [*odd.reasons(rules.equal_nan), *(() if admits else ("values differ by more than is allowed",))]
+    if not reasons and tolerance == pair.tolerance and pair.status == "mismatch" and pair.reason:
+        reasons = [pair.reason]  # a channel beyond its floor, or a layout that may not match
+    elif not reasons and pair.alignment is not None and pair.alignment.applied and pair.alignment.barred:
+        reasons = [pair.alignment.barred]
+    row = JudgedRow(
+        index=pair.index,
+        status="mismatch" if reasons else "match",
+        reason="; ".join(reasons) or ("no elements to compare" if pair.metrics.elements == 0 else None),
+        mismatched=envelope.approximate_count(tolerance.atol, tolerance.rtol) + against,
+        ratio=math.inf if against else worst_ratio(envelope, tolerance.atol, tolerance.rtol),
+        tolerance=tolerance,
+        required=_required(envelope, against) if reasons else None,
+    )
+    return row, admits is not None
+
+
+def _required(envelope: Envelope, against: int) -> Required:
+    return Required(None, None) if against else Required(envelope.required_atol(), envelope.required_rtol())
+
+
+@dataclass(frozen=True, slots=True)
+class Nonfinite:
+    """Elements that no tolerance decides: NaN on both sides, and NaN or Inf that the other side does not share."""
+
+    both_nan: int
+    conflicting: int
+
+    @staticmethod
+    def of(pair: Pair) -> Nonfinite:
+        kept = pair.envelope or {}
+        return Nonfinite(kept.get("both_nan", 0), kept.get("conflicting", 0))
+
+    def against(self, equal_nan: bool) -> int:
+        return self.conflicting + (0 if equal_nan else self.both_nan)
+
+    def reasons(self, equal_nan: bool) -> list[str]:
+        said = []
+        if self.conflicting:
+            said.append(f"{self.conflicting:,} elements are NaN or Inf on one side only, or not the same")
+        if self.both_nan and not equal_nan:
+            said.append(f"{self.both_nan:,} elements are NaN on both sides (--equal-nan lets them match)")
+        return said

@@ -1,0 +1,173 @@
+"""The process that compares: it reads one job from stdin, tells its progress on stdout, and ends with its parent.
+
+A crash in a library, a cancelled comparison and a server that is killed each take down this process and nothing else.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any, final
+
+from firstdiff.comparing import Options, compare_traces
+from firstdiff.comparing.alone import look
+from firstdiff.comparing.each_other import compare_each_other
+from firstdiff.errors import FirstdiffError, ReadError
+from firstdiff.json_text import from_plain, to_json
+from firstdiff.reports.sentences import divergence
+from firstdiff.schema import Comparison
+from firstdiff.server.lines import TensorLine, line_of
+from firstdiff.server.stated import options_in
+from firstdiff.server.third import third_keys
+from firstdiff.store.entry import Job, Outcome, Progress
+from firstdiff.store.results import Written, write_result
+from firstdiff.store.sides import Files, open_given
+from firstdiff.trace import Trace
+
+_TELL_EVERY = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the parent sends: the job, the files of sides that were uploaded, and where the result goes."""
+
+    job: Job
+    files: dict[str, Files]
+    folder: str
+
+
+@final
+@dataclass
+class Teller:
+    """Writes progress, not too often."""
+
+    out: IO[str]
+    told: float = 0.0
+    stage: str = ""
+    since: float = field(default_factory=time.monotonic)
+
+    def stage_begins(self, stage: str) -> None:
+        self.stage, self.since, self.told = stage, time.monotonic(), 0.0
+        self._say(Progress(stage=stage, done=0, total=0))
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self.told < _TELL_EVERY and done < total:
+            return
+        self.told = now
+        rate = done / (now - self.since) if now > self.since and done else None
+        left = (total - done) / rate if rate else None
+        in_bytes = rate if self.stage == "comparing" else None
+        self._say(Progress(stage=self.stage, done=done, total=total, bytes_per_second=in_bytes, seconds_left=left))
+
+    def comparing(self, done: int, total: int) -> None:
+        """The one callback that `compare` has: before it comes pairing, after it locating."""
+        if self.stage == "pairing":
+            self.stage_begins("comparing")
+        self(done, total)
+        if done >= total:
+            self.stage_begins("locating")
+
+    def _say(self, progress: Progress) -> None:
+        self.out.write(to_json({"progress": progress}) + "\n")
+        self.out.flush()
+
+
+def run(task: Task, tell: Teller) -> Outcome:
+    """Compare, write the result, and return what the list shows of it."""
+    job = task.job
+    traces, unopened = _open(task, tell)
+    options = options_in(job.options, job.edits)
+    tell.stage_begins("pairing")
+    comparison = _KINDS[job.kind](traces, options, tell.comparing)
+    comparison = replace(comparison, warnings=(*comparison.warnings, *unopened))
+    tell.stage_begins("writing")
+    third = third_keys(comparison, traces["reference"], traces["third"]) if "third" in traces else {}
+    tensors = {side: _tensors(comparison, side, trace) for side, trace in traces.items()}
+    write_result(Path(task.folder), Written(comparison, map(line_of, comparison.pairs), tensors, third))
+    first = comparison.first_divergence
+    return Outcome(
+        verdict=None if job.kind == "look" else comparison.verdict,
+        summary=comparison.summary,
+        first=divergence(comparison, first) if first else None,
+        tensors={side: len(trace) for side, trace in traces.items()},
+    )
+
+
+def _open(task: Task, tell: Teller) -> tuple[dict[str, Trace], list[str]]:
+    """The traces, and what to say of a third one that is only looked at and cannot be opened."""
+    traces: dict[str, Trace] = {}
+    unopened: list[str] = []
+    for side, given in task.job.sides.items():
+        tell.stage_begins(f"opening the {side}")
+        try:
+            traces[side] = open_given(given, task.files.get(side), tell)
+        except ReadError as error:
+            if side != "third":
+                raise
+            unopened.append(f"the third trace cannot be opened: {error}")
+    return traces, unopened
+
+
+_Compare = Callable[[Mapping[str, Trace], Options, Callable[[int, int], None]], Comparison]
+_KINDS: dict[str, _Compare] = {
+    "pair": lambda traces, options, tell: compare_traces(traces["reference"], traces["candidate"], options, tell),
+    "look": lambda traces, options, tell: look(traces["reference"], options, tell),
+    "self": lambda traces, options, tell: compare_each_other(traces["reference"], options, tell),
+}
+
+
+def _tensors(comparison: Comparison, side: str, trace: Trace) -> list[TensorLine]:
+    rows: dict[str, int] = {}
+    for pair in comparison.pairs:
+        info = pair.reference if side == "reference" else pair.candidate
+        for key in info.name.split(" + ") if info else ():
+            rows.setdefault(key, pair.index)
+    return [
+        TensorLine(
+            key=str(tensor.key),
+            shape=tensor.source.shape if tensor.source else None,
+            dtype=tensor.source.dtype.name if tensor.source else None,
+            row=rows.get(str(tensor.key)),
+        )
+        for tensor in trace
+    ]
+
+
+def main() -> None:
+    """Run the job that stands on stdin."""
+    out, sys.stdout = sys.stdout, sys.stderr  # whatever a library prints must not look like progress
+    gc.set_threshold(100_000)
+    task = from_plain(Task, json.loads(sys.stdin.readline()))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        said: dict[str, Any] = {"done": run(task, Teller(out))}
+    except FirstdiffError as error:
+        said = {"error": str(error)}
+    except MemoryError:
+        said = {"error": "there is not enough memory to compare these; close other programs and run it again"}
+    except OSError as error:
+        said = {"error": f"the result cannot be written ({error.strerror or error}); make room and run it again"}
+    except Exception as error:  # the page must say something, whatever it was
+        said = {"error": f"firstdiff failed inside ({type(error).__name__}: {error}); please report it"}
+    out.write(to_json(said) + "\n")
+    out.flush()
+
+
+def _end_with_parent() -> None:
+    """The parent never writes again: that there is nothing to read any more means it is gone."""
+    while os.read(0, 1024):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    main()

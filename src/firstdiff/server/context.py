@@ -1,0 +1,63 @@
+"""What the routes share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from firstdiff.errors import UsageError
+from firstdiff.server.answers import ConflictError
+from firstdiff.server.jobs import Jobs
+from firstdiff.server.opened import Opened
+from firstdiff.store import Store
+from firstdiff.store.results import Result
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """Where the server listens and who may talk to it.
+
+    token: needed with every request where it is not None
+    origins: pages of other origins that may talk to it
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8585
+    token: str | None = None
+    origins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    store: Store
+    jobs: Jobs
+    settings: ServerSettings
+    opened: Opened = field(default_factory=Opened)
+
+    def result(self, comparison: str) -> Result:
+        """The result that is shown; ConflictError says why there is none."""
+        folder = self.store.result_folder(comparison)
+        if folder is not None:
+            return Result(folder)
+        entry = self.store.entry(comparison)
+        why = {"failed": f"it failed: {entry.error}", "cancelled": "it was cancelled"}.get(entry.state, "it still runs")
+        raise ConflictError(f"this comparison has no result yet; {why}")
+
+    def pair_result(self, comparison: str, wanted: str) -> Result:
+        """The result of two traces; one trace alone has nothing to judge or to pair."""
+        self.must_be_pair(comparison, wanted)
+        return self.result(comparison)
+
+    def must_be_pair(self, comparison: str, wanted: str) -> None:
+        if self.store.job(comparison).kind == "look":
+            raise UsageError(f"one trace alone has {wanted}; compare it with another")
+
+
+def _context(request: Request) -> Context:
+    found: Context = request.app.state.context
+    return found
+
+
+Shared = Annotated[Context, Depends(_context)]

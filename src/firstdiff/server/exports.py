@@ -1,0 +1,48 @@
+"""Values on their way out: raw bytes for the page, files to take along."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+
+import numpy as np
+from fastapi import Response
+
+from firstdiff.reports.sentences import exact
+
+RAW = "application/octet-stream"
+
+
+def raw(values: np.ndarray, dtype: str, headers: dict[str, str] | None = None) -> Response:
+    """Little-endian bytes in C order; shape and type are in the headers."""
+    shape = ",".join(map(str, values.shape))
+    little = values.astype(values.dtype.newbyteorder("<"), copy=False) if values.dtype.byteorder == ">" else values
+    return Response(
+        np.ascontiguousarray(little).tobytes(),
+        media_type=RAW,
+        headers={"X-Shape": shape, "X-Dtype": dtype, "Cache-Control": "no-store", **(headers or {})},
+    )
+
+
+def stamp_text(stamp: object) -> str:
+    """A short text that changes when the stamp of a source does."""
+    return hashlib.sha256(repr(stamp).encode()).hexdigest()[:16]
+
+
+def npy(values: np.ndarray) -> bytes:
+    """Types that plain numpy does not know go as their raw bits."""
+    file = io.BytesIO()
+    known = values.view(f"u{values.dtype.itemsize}") if values.dtype.kind == "V" else values
+    np.save(file, known, allow_pickle=False)
+    return file.getvalue()
+
+
+def csv_text(values: np.ndarray) -> str:
+    """One line for each run of the last dimension, every value with all its digits."""
+    rows = values.reshape(1, 1) if values.ndim == 0 else values.reshape(-1, max(1, values.shape[-1]))
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    for row in rows:
+        writer.writerow([exact(value) for value in row.tolist()])
+    return file.getvalue()

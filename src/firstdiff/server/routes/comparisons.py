@@ -1,0 +1,68 @@
+"""The list of comparisons: start, find, rename, cancel, run again, delete."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from firstdiff.server.answers import answer
+from firstdiff.server.context import Shared
+from firstdiff.server.heads import head_of
+from firstdiff.server.starting import start, start_demo
+from firstdiff.server.wire import CompareIn, ComparisonOut, EntriesOut, RenameIn
+from firstdiff.store import Entry
+from firstdiff.store.results import Result
+
+router = APIRouter()
+
+
+@router.get("/comparisons", response_model=EntriesOut)
+def list_comparisons(context: Shared) -> Response:
+    return answer(EntriesOut(tuple(context.store.entries()), context.store.bytes()))
+
+
+@router.post("/comparisons", response_model=Entry)
+def start_comparison(body: CompareIn, context: Shared, request: Request) -> Response:
+    own_page = not request.scope.get("cross_origin", False)
+    return answer(context.store.entry(start(context, body, paths=own_page)))
+
+
+@router.post("/demo", response_model=Entry)
+def open_demo(context: Shared) -> Response:
+    return answer(context.store.entry(start_demo(context)))
+
+
+@router.get("/comparisons/{comparison}", response_model=ComparisonOut)
+def get_comparison(comparison: str, context: Shared) -> Response:
+    entry = context.store.entry(comparison)
+    folder = context.store.result_folder(comparison)
+    return answer({"entry": entry, "comparison": head_of(Result(folder)) if folder else None})
+
+
+@router.patch("/comparisons/{comparison}", response_model=Entry)
+def rename_comparison(comparison: str, body: RenameIn, context: Shared) -> Response:
+    context.store.comparisons.rename(comparison, body.name)
+    return answer(context.store.entry(comparison))
+
+
+@router.delete("/comparisons/{comparison}", status_code=204, response_class=Response)
+def delete_comparison(comparison: str, context: Shared) -> Response:
+    context.store.comparisons.cancel(comparison)
+    context.jobs.stop(comparison)
+    context.opened.forget(comparison)
+    context.store.delete(comparison)
+    return Response(status_code=204)
+
+
+@router.post("/comparisons/{comparison}/cancel", response_model=Entry)
+def cancel_comparison(comparison: str, context: Shared) -> Response:
+    context.store.comparisons.cancel(comparison)
+    context.jobs.stop(comparison)
+    return answer(context.store.entry(comparison))
+
+
+@router.post("/comparisons/{comparison}/rerun", response_model=Entry)
+def rerun_comparison(comparison: str, context: Shared) -> Response:
+    context.store.comparisons.rerun(comparison)
+    context.jobs.stop(comparison)
+    context.jobs.wake()
+    return answer(context.store.entry(comparison))

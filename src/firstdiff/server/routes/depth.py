@@ -1,0 +1,59 @@
+"""One element through all layers."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from firstdiff.errors import FirstdiffError
+from firstdiff.measure.promote import scalar
+from firstdiff.server.answers import answer
+from firstdiff.server.context import Shared
+from firstdiff.server.seen import Seen
+from firstdiff.trace import Source
+from firstdiff.viewing import Cut
+
+router = APIRouter(prefix="/comparisons/{comparison}")
+
+_MOST = 1024
+
+
+@router.get("/depth")
+def follow_element(comparison: str, context: Shared, row: int, at: str) -> Response:
+    """The element at an index in every row that is the same tensor of another layer."""
+    lines: list[dict[str, Any]] = json.loads(context.result(comparison).rows_text())["rows"]
+    wanted = next((line for line in lines if line["index"] == row), None)
+    alike = [line for line in lines if wanted and _pattern(line) == _pattern(wanted)][:_MOST]
+    points = [_point(Seen(context, comparison, line["index"]), line, at) for line in alike]
+    return answer({"points": [point for point in points if point is not None]})
+
+
+def _pattern(line: dict[str, Any]) -> str:
+    """The key with its layer left out."""
+    key = str(line["key"])
+    return key if line["layer"] is None else re.sub(rf"(?<!\d){line['layer']}(?!\d)", "*", key, count=1)
+
+
+def _point(seen: Seen, line: dict[str, Any], at: str) -> dict[str, Any] | None:
+    """None where the tensor of that layer has no such element."""
+    try:
+        reference, candidate = seen.both()
+        cut = Cut.parse(at, reference.shape)
+        values = [_number(source, cut) for source in (reference, candidate)]
+    except FirstdiffError:
+        return None
+    return {
+        "index": line["index"],
+        "key": line["key"],
+        "layer": line["layer"],
+        "reference": values[0],
+        "candidate": values[1],
+    }
+
+
+def _number(source: Source, cut: Cut) -> float:
+    found = scalar(cut.read(source))
+    return abs(found) if isinstance(found, complex) else float(found)

@@ -1,0 +1,58 @@
+"""What happens to a comparison, as it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
+from firstdiff.json_text import to_json
+from firstdiff.server.context import Context, Shared
+from firstdiff.store import Entry
+from firstdiff.store.uploads import UnknownError
+
+router = APIRouter()
+_LOOK_EVERY = 0.15
+_QUIET_LOOKS = 100  # a comment after this many keeps proxies and browsers from giving up
+_OVER = ("done", "failed", "cancelled")
+
+
+@router.get(
+    "/comparisons/{comparison}/events",
+    response_class=Response,
+    responses={200: {"content": {"text/event-stream": {}}, "description": "Events `state` and `progress`."}},
+)
+def follow_comparison(comparison: str, context: Shared, request: Request) -> Response:
+    context.store.entry(comparison)
+    events = _events(context, comparison, request)
+    return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+async def _events(context: Context, comparison: str, request: Request) -> AsyncIterator[str]:
+    """The store is what is asked, so that it does not matter which server runs the comparison."""
+    state: tuple[str, str] | None = None
+    progress = None
+    quiet = 0
+    while not await request.is_disconnected() and not context.jobs.closing:
+        try:
+            entry: Entry = await run_in_threadpool(context.store.entry, comparison)
+        except UnknownError:  # deleted meanwhile
+            return
+        if (entry.state, entry.name) != state:
+            state = entry.state, entry.name
+            yield _event("state", entry)
+            if entry.state in _OVER:
+                return
+        elif entry.progress and entry.progress != progress:
+            progress, quiet = entry.progress, 0
+            yield _event("progress", entry.progress)
+        elif (quiet := quiet + 1) % _QUIET_LOOKS == 0:
+            yield ": still here\n\n"
+        await asyncio.sleep(_LOOK_EVERY)
+
+
+def _event(name: str, data: object) -> str:
+    return f"event: {name}\ndata: {to_json(data)}\n\n"

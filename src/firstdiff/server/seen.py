@@ -1,0 +1,125 @@
+"""The tensors behind a row: as they lie in their files, and in the layout in which they were compared."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, final
+
+from firstdiff.comparing.sources import aligned, tensors_named
+from firstdiff.errors import UsageError
+from firstdiff.measure.promote import scalar
+from firstdiff.schema import Pair, TensorInfo
+from firstdiff.server.answers import ConflictError
+from firstdiff.server.context import Context
+from firstdiff.server.opened import OpenSides
+from firstdiff.trace import Source, Tensor
+
+SideName = Literal["reference", "candidate", "third"]
+Space = Literal["aligned", "original"]
+
+
+@final
+class Seen:
+    """One row of a comparison; sources are opened when asked for."""
+
+    def __init__(self, context: Context, comparison: str, row: int) -> None:
+        result = context.result(comparison)
+        self._result = result
+        self.pair: Pair = result.pair(row)
+        self._third = result.third(row)
+        self._opened: OpenSides = context.opened.traces(context.store, comparison)
+
+    def info(self, side: SideName) -> TensorInfo | None:
+        return {"reference": self.pair.reference, "candidate": self.pair.candidate}.get(side)
+
+    @property
+    def equal_nan(self) -> bool:
+        """Whether NaN was let match NaN."""
+        return bool(self._result.head()["settings"].get("equal_nan"))
+
+    def tensor(self, side: SideName) -> Tensor | None:
+        """The first tensor of a side; None where the row has none."""
+        found = self._tensors(side)
+        return found[0] if found else None
+
+    def original(self, side: SideName) -> Source:
+        """As it lies in its file."""
+        found = self._tensors(side)
+        if not found:
+            raise UsageError(f"{self.pair.key} is not in the {side}")
+        if len(found) > 1:
+            raise UsageError(
+                f"{self.pair.key} is joined of {len(found)} tensors of the {side}; look at the pair as compared"
+            )
+        return found[0].values()
+
+    def both(self) -> tuple[Source, Source]:
+        """In one layout; UsageError where nothing relates the two."""
+        sides = self._tensors("reference"), self._tensors("candidate")
+        if not all(sides):
+            raise UsageError(f"{self.pair.key} is on one side only: there is nothing to compare it with")
+        return aligned(self.pair, *sides)
+
+    def source(self, side: SideName, space: Space) -> Source:
+        if space == "original":
+            return self.original(side)
+        if side == "third":
+            return self.third_aligned() or self.original("third")
+        return self.both()[0 if side == "reference" else 1]
+
+    def third_aligned(self) -> Source | None:
+        """The third tensor in the layout of the other two; the side whose shape it has tells its way there."""
+        third, references, candidates = (self._tensors(side) for side in ("third", "reference", "candidate"))
+        if not third or len(references) != 1 or len(candidates) != 1 or self.shape is None:
+            return None
+        shape = third[0].values().shape
+        if shape == references[0].values().shape:
+            return aligned(self.pair, third, candidates)[0]
+        return aligned(self.pair, references, third)[1] if shape == candidates[0].values().shape else None
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """That of the layout in which the two were compared; None where there is none."""
+        if self.pair.alignment is None:
+            return None
+        try:
+            return self.both()[0].shape
+        except UsageError:
+            return None
+
+    def changed(self) -> list[str]:
+        """The sides that no longer have the value they had where the difference was largest."""
+        metrics = self.pair.metrics
+        if metrics is None or metrics.argmax is None or self.shape is None:
+            return []
+        then = {"reference": metrics.reference_at_max, "candidate": metrics.candidate_at_max}
+        now = zip(then, self.both(), strict=True)
+        return [side for side, source in now if then[side] is not None and not _is(source, metrics.argmax, then[side])]
+
+    def _tensors(self, side: SideName) -> list[Tensor]:
+        info = self.info(side)
+        name = self._third if side == "third" else info.name if info else None
+        if name is None:
+            return []
+        if side in self._opened.errors:
+            raise ConflictError(f"the {side} cannot be opened: {self._opened.errors[side]}")
+        trace = self._opened.traces.get(side) or self._opened.traces["reference"]
+        try:
+            found = tensors_named(trace, name)
+        except UsageError as error:
+            raise ConflictError(f"the {side} has changed since it was compared: {error}; compare again") from error
+        self._must_be_as_compared(side, info, found)
+        return found
+
+    def _must_be_as_compared(self, side: SideName, info: TensorInfo | None, found: list[Tensor]) -> None:
+        if info is None or info.shape is None or len(found) != 1 or found[0].source is None:
+            return
+        if found[0].source.shape != info.shape:
+            raise ConflictError(
+                f"{info.name} of the {side} was {list(info.shape)} when it was compared and is "
+                f"{list(found[0].source.shape)} now; compare again"
+            )
+
+
+def _is(source: Source, index: tuple[int, ...], then: Any) -> bool:
+    """Complex numbers do not come back from JSON: nothing is said of them."""
+    return not isinstance(then, int | float) or scalar(source.read(index)) == then

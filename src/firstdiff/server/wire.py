@@ -1,0 +1,246 @@
+"""What travels between the server and the page; the page's types are generated from these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from firstdiff.comparing.layout import LayoutMode
+from firstdiff.schema import Diagnosis, Divergence, Pair, Side, Summary, Verdict
+from firstdiff.server.lines import RowLine, TensorLine
+from firstdiff.store.entry import Entry, Kind
+
+Rule = Literal["default", "torch", "toml", "custom"]
+SideChoice = Literal["reference", "candidate", "third"]
+ReportFormat = Literal["json", "md", "junit", "html"]
+
+
+class Body(BaseModel):
+    """What the page sends; a field nobody knows is a mistake worth hearing of."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SideIn(Body):
+    """One side: a path on this machine, or a finished upload."""
+
+    path: str | None = None
+    upload: str | None = None
+
+
+class OptionsIn(Body):
+    """How to compare; what is left out keeps the default of `firstdiff compare`. `tolerances` is the text of a file."""
+
+    atol: float | None = None
+    rtol: float | None = None
+    equal_nan: bool = False
+    tolerances: str | None = None
+    allow_missing: bool = False
+    allow_extra: bool = False
+    layer_offset: int = 0
+    layout: LayoutMode = "auto"
+    accept_layout: list[str] = Field(default_factory=list)
+    isolate: bool = False
+
+
+class CompareIn(Body):
+    kind: Kind = "pair"
+    reference: SideIn
+    candidate: SideIn | None = None
+    third: SideIn | None = None
+    name: str | None = None
+    options: OptionsIn = Field(default_factory=OptionsIn)
+
+
+class RenameIn(Body):
+    name: str
+
+
+class JudgeIn(Body):
+    """Other tolerances: `k` for the default rule, `atol` and `rtol` for a custom one, `toml` the text of a file."""
+
+    rule: Rule = "default"
+    k: float | None = None
+    atol: float | None = None
+    rtol: float | None = None
+    toml: str | None = None
+    equal_nan: bool = False
+
+
+class FileIn(Body):
+    name: str
+    size: int = Field(ge=0)
+
+
+class UploadIn(Body):
+    files: list[FileIn]
+
+
+class FindIn(Body):
+    """`head` holds the SHA-256 of the first piece of each file; `digests` those of all its pieces, where known."""
+
+    files: list[FileIn]
+    head: list[str]
+    digests: list[list[str]] | None = None
+
+
+class MappingPart(Body):
+    """One side of a mapping by hand: `at` as in `0,3,:,:`, `shown` the dimensions in the order they are shown in."""
+
+    at: str
+    shown: list[int]
+
+
+class MappingIn(Body):
+    reference: MappingPart
+    candidate: MappingPart
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorOut:
+    """Every answer that is not a success: one sentence."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class AboutOut:
+    version: str
+    home: str
+    demo: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesOut:
+    """All comparisons, the newest first, and the disk they use."""
+
+    comparisons: tuple[Entry, ...]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """A Comparison without its pairs, and what there is to filter them by."""
+
+    schema: str
+    version: str
+    settings: dict[str, Any]
+    warnings: tuple[str, ...]
+    reference: Side
+    candidate: Side
+    verdict: Verdict
+    summary: Summary
+    first_divergence: Divergence | None
+    divergences: tuple[Divergence, ...]
+    diagnosis: tuple[Diagnosis, ...]
+    timings: dict[str, float]
+    depth: tuple[tuple[int, float, float | None], ...]
+    notes: tuple[str, ...]
+    layers: tuple[int, ...]
+    stages: tuple[str, ...]
+    dtypes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonOut:
+    """`comparison` is null as long as there is no result."""
+
+    entry: Entry
+    comparison: Head | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOut:
+    rows: tuple[RowLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstValues:
+    """The first ten elements in C order, all digits; empty where a side is not there or cannot be read."""
+
+    reference: tuple[str, ...]
+    candidate: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many differences lie between two edges; `zero` of them are none at all."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    zero: int
+    nonfinite: int
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    reference: bool
+    candidate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RowDetail:
+    """One row, opened; `third` is the key of the third trace's tensor."""
+
+    pair: Pair
+    first_values: FirstValues
+    histogram: Histogram | None
+    readable: Readable
+    notices: tuple[str, ...]
+    third: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TomlOut:
+    toml: str
+
+
+@dataclass(frozen=True, slots=True)
+class TensorsOut:
+    """`total` counts those that the search finds, of which at most `limit` are listed."""
+
+    tensors: tuple[TensorLine, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class HaveOut:
+    """How many bytes of the file are here."""
+
+    have: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetOut:
+    """A piece at the wrong place: `have` says where the next one starts."""
+
+    error: str
+    have: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorShape:
+    shape: tuple[int, ...]
+    dtype: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectOut:
+    """What there is to look at: the layout both sides were compared in, and each side as it lies.
+
+    third: the third tensor in the layout of the other two; null where it cannot be brought into it
+    changed: the sides whose files no longer hold what was compared
+    """
+
+    aligned: TensorShape | None
+    reference: TensorShape | None
+    candidate: TensorShape | None
+    third: TensorShape | None
+    third_original: TensorShape | None = None
+    recipe: str | None
+    steps: tuple[str, ...]
+    audio: bool
+    sample_rate: float | None
+    changed: tuple[str, ...] = ()

@@ -1,0 +1,156 @@
+"""Saved comparisons: a SQLite file, and beside it the uploads and the results."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any, final
+
+from firstdiff.schema import Summary
+from firstdiff.store.comparisons import Comparisons, edits_of, job_of
+from firstdiff.store.database import Database, StoreError
+from firstdiff.store.entry import Edits, Entry, Given, Job, Outcome, Progress, SideOut
+from firstdiff.store.home import Home, bytes_below, default_home
+from firstdiff.store.owners import Owner, is_alive
+from firstdiff.store.results import run_of
+from firstdiff.store.uploads import UnknownError, Upload, Uploads
+
+__all__ = ["Edits", "Entry", "Given", "Home", "Job", "Outcome", "Progress", "Store", "StoreError", "default_home"]
+
+
+@final
+class Store:
+    """Everything under one home; several servers may share it.
+
+    >>> store = Store("comparisons")                                            # doctest: +SKIP
+    >>> [entry.name for entry in store.entries()]                               # doctest: +SKIP
+    ['reference.zip and candidate.zip']
+    """
+
+    def __init__(self, home: str | Path) -> None:
+        self.home = Home(Path(home))
+        self._database = Database(self.home.database)
+        self.comparisons = Comparisons(self._database)
+        self.uploads = Uploads(self._database, self.home)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def own(self) -> Owner:
+        """Sign in as a server that runs comparisons; what dead ones left running is put back."""
+        owner = Owner(self.home.servers)
+        self.release_dead()
+        return owner
+
+    def release_dead(self) -> None:
+        """Put back what servers that are gone left running."""
+        for owner in self.comparisons.owners():
+            if owner and not is_alive(self.home.servers, owner):
+                self.comparisons.release(owner)
+
+    def entry(self, comparison: str) -> Entry:
+        return self._entry(self.comparisons.row(comparison))
+
+    def entries(self) -> list[Entry]:
+        """All comparisons, the newest first."""
+        return [self._entry(row) for row in self.comparisons.rows()]
+
+    def bytes(self) -> int:
+        """Disk used by all results and uploads together."""
+        return bytes_below(self.home.all_results) + self.uploads.size()
+
+    def job(self, comparison: str) -> Job:
+        return job_of(self.comparisons.row(comparison))
+
+    def edits(self, comparison: str) -> Edits:
+        return edits_of(json.loads(self.comparisons.row(comparison)["edits"]))
+
+    def stamp(self, given: Given) -> object:
+        """Changes when the files behind a side do; uploads never do."""
+        return given.upload or _stamp(given.path)
+
+    def result_folder(self, comparison: str) -> Path | None:
+        """Where the result to be shown lies; None while there is none."""
+        shown = self.comparisons.row(comparison)["shown"]
+        return None if shown is None else self.home.result(comparison, shown)
+
+    def drop_old_results(self, job: Job) -> None:
+        """Remove what this run and those before it wrote, but for the result that is shown."""
+        try:
+            shown = self.result_folder(job.id)
+        except UnknownError:  # deleted meanwhile
+            shown = None
+        for folder in self.home.results(job.id).glob("*"):
+            if folder != shown and run_of(folder) <= job.run:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def delete(self, comparison: str) -> None:
+        """Forget a comparison, its results, and the uploads that no other one uses."""
+        for upload in self.comparisons.delete(comparison):
+            self.uploads.delete(upload)
+        shutil.rmtree(self.home.results(comparison), ignore_errors=True)
+
+    def _entry(self, row: sqlite3.Row) -> Entry:
+        outcome = json.loads(row["outcome"]) if row["outcome"] else None
+        sides = {
+            side: self._side(Given(**given), (outcome or {}).get("tensors", {}).get(side))
+            for side, given in json.loads(row["sides"]).items()
+        }
+        uploaded = {side.upload: side.bytes or 0 for side in sides.values() if side.upload}
+        return Entry(
+            id=row["id"],
+            name=row["name"],
+            kind=row["kind"],
+            state=row["state"],
+            created=row["created"],
+            finished=row["finished"],
+            reference=sides["reference"],
+            candidate=sides.get("candidate"),
+            third=sides.get("third"),
+            verdict=outcome and outcome["verdict"],
+            summary=Summary(**outcome["summary"]) if outcome else None,
+            first=outcome and outcome["first"],
+            bytes=sum(uploaded.values()) + bytes_below(self.home.results(row["id"])),
+            progress=_progress(row["progress"]),
+            error=row["error"],
+        )
+
+    def _side(self, given: Given, tensors: int | None) -> SideOut:
+        size: int | None
+        if given.upload is not None:
+            upload = self._upload(given.upload)
+            present, size = upload is not None and upload.complete, upload.bytes if upload else None
+        else:
+            present, size = _there(given.path)
+        return SideOut(
+            label=given.label, path=given.path, upload=given.upload, tensors=tensors, bytes=size, present=present
+        )
+
+    def _upload(self, upload: str) -> Upload | None:
+        try:
+            return self.uploads.get(upload)
+        except UnknownError:
+            return None
+
+
+def _there(path: str | None) -> tuple[bool, int | None]:
+    try:
+        status = Path(path or "").stat()
+    except (OSError, ValueError):
+        return False, None
+    return True, None if Path(path or "").is_dir() else status.st_size
+
+
+def _stamp(path: str | None) -> object:
+    try:
+        status = Path(path or "").stat()
+    except (OSError, ValueError):
+        return None
+    return path, status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def _progress(stored: str | None) -> Progress | None:
+    fields: dict[str, Any] | None = json.loads(stored) if stored else None
+    return Progress(**fields) if fields else None

@@ -1,0 +1,125 @@
+"""What the store knows of a comparison, as the page sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from firstdiff.schema import Summary
+
+Kind = Literal["pair", "look", "self"]
+State = Literal["queued", "running", "done", "failed", "cancelled"]
+SideName = Literal["reference", "candidate", "third"]
+SIDES: tuple[SideName, ...] = get_args(SideName)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a comparison has come; `stage` is a word, `done` and `total` are files or bytes of it."""
+
+    stage: str
+    done: int
+    total: int
+    bytes_per_second: float | None = None
+    seconds_left: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """One side as the user gave it: a path on this machine, or an upload."""
+
+    label: str
+    path: str | None = None
+    upload: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideOut:
+    """One side: what it is called, where it came from, how much it holds, and whether it is still there."""
+
+    label: str
+    path: str | None
+    upload: str | None
+    tensors: int | None
+    bytes: int | None
+    present: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """Two tensors by their keys."""
+
+    reference: str
+    candidate: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatedLayout:
+    """The recipe of a pair, which the key of its reference names."""
+
+    key: str
+    recipe: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """What the user changed by hand.
+
+    pairs: tensors that belong together
+    dropped: pairs that are none
+    layouts: recipes of single pairs
+    layer_offset: added to the candidate's layers
+    """
+
+    pairs: tuple[KeyPair, ...] = ()
+    dropped: tuple[KeyPair, ...] = ()
+    layouts: tuple[StatedLayout, ...] = ()
+    layer_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A comparison in the list.
+
+    first: the first divergence in one sentence
+    bytes: disk used by the result and by the uploads
+    error: why it failed, in one sentence
+    """
+
+    id: str
+    name: str
+    kind: Kind
+    state: State
+    created: str
+    finished: str | None
+    reference: SideOut
+    candidate: SideOut | None
+    third: SideOut | None
+    verdict: str | None
+    summary: Summary | None
+    first: str | None
+    bytes: int
+    progress: Progress | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a finished comparison says in the list."""
+
+    verdict: str | None
+    summary: Summary
+    first: str | None
+    tensors: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What there is to do: the sides, how to compare them, and which run of it this is."""
+
+    id: str
+    kind: Kind
+    run: int
+    sides: dict[SideName, Given]
+    options: dict[str, Any]
+    edits: Edits

@@ -1,0 +1,68 @@
+"""Where everything is kept."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder of a store and what lies in it. Names that users or archives give never become paths in here."""
+
+    path: Path
+
+    @property
+    def database(self) -> Path:
+        return self.path / "store.sqlite"
+
+    @property
+    def uploads(self) -> Path:
+        return self.path / "uploads"
+
+    @property
+    def servers(self) -> Path:
+        return self.path / "servers"
+
+    def upload(self, upload: str, number: int) -> Path:
+        """The bytes of one uploaded file."""
+        return self.uploads / upload / f"{number:06d}"
+
+    @property
+    def all_results(self) -> Path:
+        return self.path / "results"
+
+    def results(self, comparison: str) -> Path:
+        """All results of one comparison, a folder for each run."""
+        return self.all_results / comparison
+
+    def result(self, comparison: str, run: int) -> Path:
+        return self.results(comparison) / f"{run:06d}"
+
+
+def default_home() -> Path:
+    """FIRSTDIFF_HOME, or the system's place for data of programs."""
+    if stated := os.environ.get("FIRSTDIFF_HOME"):
+        return Path(stated).expanduser()
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+        return (Path(base) if base else Path.home() / "AppData" / "Local") / "firstdiff" / "data"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "firstdiff"
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "firstdiff"
+
+
+def bytes_below(folder: Path) -> int:
+    """Bytes of all files in a folder and the folders in it."""
+    total = 0
+    try:
+        with os.scandir(folder) as found:
+            for one in found:
+                inside = one.is_dir(follow_symlinks=False)
+                total += bytes_below(Path(one.path)) if inside else one.stat(follow_symlinks=False).st_size
+    except OSError:  # never there, or deleted meanwhile
+        return total
+    return total

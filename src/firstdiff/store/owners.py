@@ -1,0 +1,42 @@
+"""Which servers are alive: each holds a lock on a file of its own, which the system lets go of when it dies."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import final
+
+from firstdiff.trace.lock import lock
+
+
+@final
+class Owner:
+    """One server, as others that share the home see it."""
+
+    def __init__(self, servers: Path) -> None:
+        servers.mkdir(parents=True, exist_ok=True)
+        self.id = secrets.token_hex(6)
+        self._path = servers / self.id
+        self._file = self._path.open("x+b")
+        lock(self._file)
+
+    def close(self) -> None:
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+def is_alive(servers: Path, owner: str) -> bool:
+    """Whether a server still runs; what a dead one left behind is cleared away."""
+    path = servers / owner
+    try:
+        with path.open("r+b") as file:
+            if not lock(file):
+                return True
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+    return False

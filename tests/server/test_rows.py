@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from firstdiff.schema import Comparison, Pair, Side, Summary
+from firstdiff.server.lines import RowLine, line_of
+from firstdiff.store import Given, Outcome
+from firstdiff.store.results import Written, write_result
+from tests.server.conftest import Page, write_folder
+
+
+def test_a_row_has_all_that_the_table_shows(page: Page, runs: tuple[Path, Path]) -> None:
+    entry = page.compare(*runs)
+    rows = page.get(f"/comparisons/{entry['id']}/rows")["rows"]
+    assert set(rows[1]) == set(RowLine.__dataclass_fields__)
+    wrong = rows[1]
+    assert (wrong["status"], wrong["mismatched"], wrong["elements"], wrong["recipe"]) == ("mismatch", 1, 32, None)
+    assert (wrong["layer"], wrong["stage"], wrong["reference_shape"]) == (1, "mlp", [4, 8])
+    assert wrong["ratio"] > 1 > rows[0]["ratio"] == 0
+    assert abs(wrong["max_abs"] - 0.5) < 1e-6
+
+
+def test_an_opened_row_shows_values_histogram_and_pair(page: Page, tmp_path: Path) -> None:
+    reference = write_folder(tmp_path / "r", x=np.arange(16, dtype="f4"))
+    values = np.arange(16, dtype="f4")
+    values[3], values[5] = 3.25, np.nan
+    entry = page.compare(reference, write_folder(tmp_path / "c", x=values))
+    detail = page.get(f"/comparisons/{entry['id']}/rows/0")
+    assert detail["first_values"]["reference"] == [f"{float(number)!r}" for number in range(10)]
+    assert detail["first_values"]["candidate"][3:6] == ["3.25", "4.0", "nan"]
+    assert detail["histogram"] == {"edges": [0.25, 0.5], "counts": [1], "zero": 14, "nonfinite": 1}
+    assert detail["readable"] == {"reference": True, "candidate": True}
+    assert detail["pair"]["metrics"]["nan_candidate"] == 1
+    assert page.get(f"/comparisons/{entry['id']}/rows")["rows"][0]["ratio"] == "inf"
+
+
+def test_numbers_beyond_what_a_page_can_hold_come_as_text(page: Page, tmp_path: Path) -> None:
+    big = 2**53 + 1
+    one = write_folder(tmp_path / "r", n=np.array([big]), c=np.array([1 + 2j]), b=np.array([True]))
+    entry = page.compare(one, kind="look")
+    shown = {}
+    for row in page.get(f"/comparisons/{entry['id']}/rows")["rows"]:
+        shown[row["name"]] = page.get(f"/comparisons/{entry['id']}/rows/{row['index']}")["first_values"]["reference"]
+    assert shown == {"n": [str(big)], "c": ["(1.0+2.0j)"], "b": ["True"]}
+
+
+def test_rows_without_a_partner_or_values_open_too(page: Page, tmp_path: Path) -> None:
+    reference = write_folder(tmp_path / "r", a=[1.0], left=[2.0])
+    (reference / "broken.npy").write_bytes(b"\x93NUMPY nonsense")
+    candidate = write_folder(tmp_path / "c", a=[1.0], broken=[1.0], right=np.zeros((2, 7)))
+    entry = page.compare(reference, candidate)
+    rows = {row["name"]: row for row in page.get(f"/comparisons/{entry['id']}/rows")["rows"]}
+    assert {name: row["status"] for name, row in rows.items()} == {
+        "a": "match",
+        "broken": "failed",
+        "left": "missing",
+        "right": "extra",
+    }
+    details = {name: page.get(f"/comparisons/{entry['id']}/rows/{row['index']}") for name, row in rows.items()}
+    assert details["left"]["first_values"] == {"reference": ["2.0"], "candidate": []}
+    assert details["right"]["first_values"]["candidate"] == ["0.0"] * 10
+    assert details["broken"]["readable"] == {"reference": False, "candidate": True}
+    assert len(details["broken"]["notices"]) == 1
+    assert details["broken"]["histogram"] is None
+
+
+def test_a_row_that_is_not_there(page: Page, runs: tuple[Path, Path]) -> None:
+    entry = page.compare(*runs)
+    assert "there is no row 3; the comparison has 3" in page.error("GET", f"/comparisons/{entry['id']}/rows/3", 400)
+    assert "does not fit" in page.error("GET", f"/comparisons/{entry['id']}/rows/x", 422)
+
+
+def test_ten_thousand_rows_and_two_hundred_comparisons(page: Page) -> None:
+    store = page.context.store
+    rows = tuple(
+        Pair(index=index, key=f"t{index}", name=f"t{index}", role="output", step=0, rank=0, status="missing")
+        for index in range(10_000)
+    )
+    summary = Summary(match=0, mismatch=0, missing=10_000, extra=0, failed=0, elements=0, coverage=0.0)
+    whole = Comparison(
+        version="0",
+        settings={},
+        warnings=(),
+        reference=Side("r", 10_000),
+        candidate=Side("c", 0),
+        verdict="not_compared",
+        summary=summary,
+        first_divergence=None,
+        divergences=(),
+        pairs=rows,
+    )
+    page.context.jobs.close()
+    given = Given(label="x", path="/nowhere")
+    ids = [store.comparisons.add("pair", {"reference": given, "candidate": given}, {}, None) for _ in range(200)]
+    owner = store.own()
+    job = store.comparisons.claim(owner.id)
+    assert job is not None
+    write_result(store.home.result(job.id, job.run), Written(whole, map(line_of, rows), {}, {}))
+    store.comparisons.finish(job, owner.id, Outcome(verdict="not_compared", summary=summary, first=None))
+    owner.close()
+    assert [entry["id"] for entry in page.get("/comparisons")["comparisons"]] == ids[::-1]
+    assert [row["key"] for row in page.get(f"/comparisons/{job.id}/rows")["rows"]] == [row.key for row in rows]
+    assert page.get(f"/comparisons/{job.id}/rows/9999")["pair"]["key"] == "t9999"
+
+
+def test_tensors_can_be_searched(page: Page, runs: tuple[Path, Path]) -> None:
+    entry = page.compare(*runs)
+    found = page.get(f"/comparisons/{entry['id']}/tensors", side="candidate", search="MLP 1", limit=5)
+    assert found == {"tensors": [{"key": "01_mlp", "shape": [4, 8], "dtype": "float32", "row": 1}], "total": 1}
+    assert page.get(f"/comparisons/{entry['id']}/tensors", limit=2)["total"] == 3
