@@ -1,0 +1,80 @@
+"""A real server, a real Chromium. Tests find things by role and name, and fail when the console complains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
+
+from tests.tools import needs
+from tests.web.serving import Server
+from tests.web.watching import Console
+
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+HERE = Path(__file__).parent
+
+expect.set_options(timeout=20_000)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of one file run in one worker, so that they share its server and its browser."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.xdist_group(f"web-{item.path.stem}"))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with a home of its own."""
+    server = Server(tmp_path_factory.mktemp("home"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="module")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    browser = playwright.chromium.launch(executable_path=needs("chromium"), args=FLAGS)
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def console() -> Console:
+    """What pages complained about so far; tests that provoke it may look and clear it."""
+    return Console()
+
+
+@pytest.fixture
+def new_context(browser: Browser, server: Server, console: Console) -> Iterator[Callable[..., BrowserContext]]:
+    """Makes contexts (apart from each other, as private windows are) with the options of Playwright."""
+    contexts: list[BrowserContext] = []
+
+    def make(**options: object) -> BrowserContext:
+        chosen = {"viewport": {"width": 1280, "height": 900}, "base_url": server.url, **options}
+        context = browser.new_context(**chosen)  # type: ignore[arg-type]
+        console.follow(context)
+        contexts.append(context)
+        return context
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert console.complaints == []
+
+
+@pytest.fixture
+def page(new_context: Callable[..., BrowserContext]) -> Page:
+    """A page at 1280 x 900 whose addresses are relative to the server's."""
+    return new_context().new_page()

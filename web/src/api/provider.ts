@@ -1,0 +1,77 @@
+/** The one thing between the page and its data. Pages and components ask a `Provider`, never the network. */
+import { askJson } from "./client";
+import { listen } from "./events";
+import { put } from "./sending";
+import type { About, CompareIn, Entries, Entry, FileClaim, Head, Progress, RowLine, Upload } from "./types";
+
+export interface Watching {
+  state: (entry: Entry) => void;
+  progress: (progress: Progress) => void;
+  connected?: (up: boolean) => void;
+}
+
+/** A part of one file of an upload, and where in the file it starts. */
+export interface UploadPiece {
+  upload: string;
+  index: number;
+  offset: number;
+  body: Blob;
+  /** The sha256 of the body, as hex. */
+  digest: string;
+  signal?: AbortSignal;
+  /** Told how many bytes of the body are on the way. */
+  sent?: (bytes: number) => void;
+}
+
+export interface Provider {
+  about(): Promise<About>;
+  comparisons(signal?: AbortSignal): Promise<Entries>;
+  compare(wanted: CompareIn): Promise<Entry>;
+  demo(): Promise<Entry>;
+  comparison(id: string, signal?: AbortSignal): Promise<{ entry: Entry; comparison: Head | null }>;
+  rename(id: string, name: string): Promise<Entry>;
+  remove(id: string): Promise<void>;
+  cancel(id: string): Promise<Entry>;
+  rerun(id: string): Promise<Entry>;
+  /** Follows a comparison until it ends; returns what stops following. */
+  watch(id: string, watching: Watching): () => void;
+  rows(id: string, signal?: AbortSignal): Promise<RowLine[]>;
+  startUpload(files: readonly FileClaim[], signal?: AbortSignal): Promise<Upload>;
+  /** An interrupted upload of the same files, if there is one. */
+  findUpload(files: readonly FileClaim[], heads: readonly string[], signal?: AbortSignal): Promise<Upload | null>;
+  upload(id: string, signal?: AbortSignal): Promise<Upload>;
+  putPiece(piece: UploadPiece): Promise<{ have: number }>;
+  dropUpload(id: string): Promise<void>;
+}
+
+const at = (id: string, rest = ""): string => `/api/comparisons/${encodeURIComponent(id)}${rest}`;
+
+export const provider: Provider = {
+  about: () => askJson("/api/about"),
+  comparisons: (signal) => askJson("/api/comparisons", { signal }),
+  compare: (wanted) => askJson("/api/comparisons", { method: "POST", json: wanted }),
+  demo: () => askJson("/api/demo", { method: "POST" }),
+  comparison: (id, signal) => askJson(at(id), { signal }),
+  rename: (id, name) => askJson(at(id), { method: "PATCH", json: { name } }),
+  remove: (id) => askJson(at(id), { method: "DELETE" }),
+  cancel: (id) => askJson(at(id, "/cancel"), { method: "POST" }),
+  rerun: (id) => askJson(at(id, "/rerun"), { method: "POST" }),
+  watch: (id, { state, progress, connected }) =>
+    listen(at(id, "/events"), {
+      on: { state: (data) => state(data as Entry), progress: (data) => progress(data as Progress) },
+      ...(connected ? { connected } : {}),
+    }),
+  rows: async (id, signal) => (await askJson<{ rows: RowLine[] }>(at(id, "/rows"), { signal })).rows,
+  startUpload: (files, signal) => askJson("/api/uploads", { method: "POST", json: { files }, signal }),
+  findUpload: (files, heads, signal) =>
+    askJson("/api/uploads/find", { method: "POST", json: { files, head: heads }, signal, retries: 3 }),
+  upload: (id, signal) => askJson(`/api/uploads/${id}`, { signal }),
+  putPiece: ({ upload, index, offset, body, digest, signal, sent }) =>
+    put(`/api/uploads/${upload}/files/${index}?offset=${offset}`, {
+      body,
+      headers: { "Content-Type": "application/octet-stream", "X-Digest": digest },
+      signal,
+      sent,
+    }),
+  dropUpload: (id) => askJson(`/api/uploads/${id}`, { method: "DELETE" }),
+};

@@ -1,0 +1,96 @@
+import { count, counted, percent } from "../../format";
+import { brief, precise } from "./numbers";
+import type { Divergence, Metrics, Origin, Pair, Required, Summary, Tolerance, Verdict } from "./types";
+
+const MADE: Readonly<Record<Origin, string>> = {
+  introduced: "The error was made here",
+  inherited: "The error came in with the inputs",
+  unknown: "Who made the error cannot be told",
+};
+
+/** Who made the error, and in which code. */
+export function madeBy(site: Divergence): string {
+  const inside = site.inside ? `, in the code of ${site.inside}` : "";
+  const between = site.between.length > 0 ? `, between ${site.between.join(" and ")}` : "";
+  return `${MADE[site.origin]}${inside}${between}`;
+}
+
+/** What was allowed, and by which rule. */
+export function allowed(tolerance: Tolerance): string {
+  if (tolerance.rule === "exact") return "equal values (integers are compared exactly)";
+  const atol = precise(tolerance.atol);
+  if (tolerance.rule === "floor") {
+    return `${atol} (${precise(tolerance.k)} times the recorded floor of ${precise(tolerance.floor)})`;
+  }
+  const text = `${atol} + ${precise(tolerance.rtol)} × |reference|`;
+  if (tolerance.rule === "default") return `${text} (default: ${precise(tolerance.k)} eps of deviation and value)`;
+  return `${text} (${tolerance.source})`;
+}
+
+export function wouldMatch(required: Required): string {
+  const ways = (["atol", "rtol"] as const).flatMap((name) => {
+    const value = required[name];
+    return value === null ? [] : [`${name} ${precise(value)}`];
+  });
+  return ways.length > 0 ? `Would match with ${ways.join(" or ")}` : "No tolerance would make it match";
+}
+
+export function mismatchedOf(metrics: Metrics): string {
+  return `${count(metrics.mismatched)} of ${count(metrics.elements)} (${percent(metrics.elements ? metrics.mismatched / metrics.elements : 0)})`;
+}
+
+/** A value as it is in the tensor; a complex one comes as its two parts. */
+export function exact(value: unknown): string {
+  if (value === null || value === undefined) return "–";
+  if (Array.isArray(value)) {
+    const [real, imaginary] = value.map(exact);
+    return `(${real}${imaginary?.startsWith("-") ? "" : "+"}${imaginary}j)`;
+  }
+  return typeof value === "boolean" ? (value ? "True" : "False") : String(value);
+}
+
+/** How sure something is, in the words of the reports: `confidence 0.98`. */
+export function sureness(confidence: number): string {
+  return `confidence ${Number(confidence.toPrecision(2))}`;
+}
+
+/** What the diagnosis says of a row for which no cause was found: the sentence that tells what to record next. */
+export function unexplained(key: string, notes: readonly string[]): string | null {
+  return notes.find((note) => note.startsWith("No cause") && note.includes(` ${key}: `)) ?? null;
+}
+
+export function nonFinite(metrics: Metrics): string | null {
+  const { nan_reference, nan_candidate, inf_reference, inf_candidate } = metrics;
+  if (nan_reference + nan_candidate + inf_reference + inf_candidate === 0) return null;
+  return (
+    `${count(nan_reference)} NaN and ${count(inf_reference)} Inf in the reference, ` +
+    `${count(nan_candidate)} NaN and ${count(inf_candidate)} Inf in the candidate`
+  );
+}
+
+export function leftOut(metrics: Metrics): string {
+  return metrics.zero_reference > 0 ? `${counted(metrics.zero_reference, "zero")} in the reference left out` : "";
+}
+
+/** How far beyond what is allowed: `31 × what is allowed`. */
+export function excess(ratio: number | null): string {
+  if (ratio === null) return "not measured";
+  if (Number.isNaN(ratio)) return "not a number";
+  return `${brief(ratio)} × what is allowed`;
+}
+
+/** How an operation does on its own inputs. */
+export function aloneWords(isolated: NonNullable<Pair["isolated"]>): string {
+  const { status, residual, limit, reason, record_next } = isolated;
+  const steps = residual === null ? "" : `, ${precise(residual)} steps of its type off, ${precise(limit)} are rounding`;
+  return `${status}${steps}${reason ? `; ${reason}` : ""}${record_next ? ` (record ${record_next} to know)` : ""}`;
+}
+
+/** What there is to say where no row is the first divergence. */
+export function outcomeWords(verdict: Verdict, summary: Summary): string {
+  if (verdict === "not_compared") return "Nothing was compared: no tensor of one side was paired with one of the other.";
+  if (verdict === "match") return "Every tensor that was compared matches.";
+  const compared = summary.match + summary.mismatch;
+  if (summary.mismatch > 0) return `${count(summary.mismatch)} of ${counted(compared, "pair")} differ.`;
+  return "No pair differs, but tensors are missing, extra or unreadable.";
+}

@@ -1,0 +1,87 @@
+/** Colours of values and of differences, as numbers to paint with: blue below zero, orange above, others for what is not finite. */
+export type Rgb = readonly [number, number, number];
+
+export interface Scale {
+  /** The magnitude that gets the full colour. */
+  limit: number;
+  /** Symmetric logarithm: linear up to `limit * linear`, logarithmic beyond. */
+  log: boolean;
+}
+
+export interface Palette {
+  zero: Rgb;
+  negative: Rgb;
+  positive: Rgb;
+  nan: Rgb;
+  inf: Rgb;
+  minusInf: Rgb;
+}
+
+export const LIGHT: Palette = {
+  zero: [250, 250, 248],
+  negative: [20, 84, 164],
+  positive: [201, 92, 10],
+  nan: [196, 0, 148],
+  inf: [250, 214, 0],
+  minusInf: [0, 168, 150],
+};
+
+export const DARK: Palette = {
+  zero: [22, 28, 27],
+  negative: [92, 168, 255],
+  positive: [255, 160, 70],
+  nan: [255, 80, 210],
+  inf: [255, 232, 80],
+  minusInf: [60, 226, 204],
+};
+
+/** Below this share of the limit the symmetric logarithm is a straight line. */
+const LINEAR = 1e-4;
+const DECADES = Math.log1p(1 / LINEAR);
+
+/** From -1 to 1; NaN stays NaN. */
+export function position(value: number, { limit, log }: Scale): number {
+  if (!(limit > 0)) return value === 0 ? 0 : Math.sign(value);
+  const share = Math.min(1, Math.abs(value) / limit);
+  return Math.sign(value) * (log ? Math.log1p(share / LINEAR) / DECADES : share);
+}
+
+/** The value at a position of the colour bar. */
+export function valueAt(place: number, { limit, log }: Scale): number {
+  const size = Math.abs(place);
+  return Math.sign(place) * limit * (log ? Math.expm1(size * DECADES) * LINEAR : size);
+}
+
+export function colour(value: number, scale: Scale, palette: Palette): Rgb {
+  if (Number.isNaN(value)) return palette.nan;
+  if (!Number.isFinite(value)) return value > 0 ? palette.inf : palette.minusInf;
+  const place = position(value, scale);
+  return mixed(palette.zero, place < 0 ? palette.negative : palette.positive, Math.abs(place));
+}
+
+export function mixed(from: Rgb, to: Rgb, share: number): Rgb {
+  return [0, 1, 2].map((part) => Math.round(from[part as 0] + (to[part as 0] - from[part as 0]) * share)) as unknown as Rgb;
+}
+
+export function css([red, green, blue]: Rgb): string {
+  return `rgb(${red} ${green} ${blue})`;
+}
+
+/** Black or white, whichever can be read on a colour. */
+export function inkOn(rgb: Rgb): string {
+  const [red, green, blue] = rgb.map((part) => {
+    const share = part / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  }) as [number, number, number];
+  const light = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  return light > 0.179 ? "#000" : "#fff";
+}
+
+/** The border of a cell: green up to what is allowed, then over to orange at the largest difference there is. */
+export function borderOf(difference: number, allowed: number, largest: number, ends: { small: Rgb; large: Rgb }): Rgb {
+  if (Number.isNaN(difference) || difference === Infinity) return ends.large;
+  if (difference <= allowed) return ends.small;
+  const from = Math.max(allowed, largest * 1e-6, Number.MIN_VALUE);
+  const decades = Math.max(1, Math.log10(largest / from));
+  return mixed(ends.small, ends.large, Math.max(0.25, Math.min(1, Math.log10(difference / from) / decades)));
+}

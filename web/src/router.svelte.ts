@@ -1,0 +1,73 @@
+/** Where in the page we are: typed routes over the history API, and the state kept in the query. */
+export type Route =
+  | { page: "start" }
+  | { page: "comparison"; id: string; row: number | null }
+  | { page: "unknown"; path: string };
+
+export type QueryChange = Record<string, string | number | boolean | null>;
+
+const COMPARISON = /^\/c\/([^/]+)(?:\/row\/(\d+))?\/?$/;
+
+export function parseRoute(path: string): Route {
+  if (path === "/" || path === "/index.html") return { page: "start" };
+  const found = COMPARISON.exec(path);
+  if (!found?.[1]) return { page: "unknown", path };
+  return { page: "comparison", id: decodeURIComponent(found[1]), row: found[2] ? Number(found[2]) : null };
+}
+
+export function pathOf(route: Route): string {
+  if (route.page === "start") return "/";
+  if (route.page === "unknown") return route.path;
+  const base = `/c/${encodeURIComponent(route.id)}`;
+  return route.row === null ? base : `${base}/row/${route.row}`;
+}
+
+class Router {
+  route = $state<Route>(parseRoute(location.pathname));
+  query = $state.raw(new URLSearchParams(location.search));
+
+  constructor() {
+    addEventListener("popstate", () => this.#read());
+  }
+
+  /** Goes to a route; `keepQuery` carries filters and sorting along, `replace` leaves no step for the back button. */
+  go(route: Route, { replace = false, keepQuery = false }: { replace?: boolean; keepQuery?: boolean } = {}): void {
+    this.#write(pathOf(route) + (keepQuery ? location.search : ""), replace);
+  }
+
+  /** Changes some keys of the query and leaves the rest; null takes a key away. */
+  setQuery(change: QueryChange, { replace = true }: { replace?: boolean } = {}): void {
+    const next = new URLSearchParams(location.search);
+    for (const [key, value] of Object.entries(change)) {
+      if (value === null || value === "" || value === false) next.delete(key);
+      else next.set(key, value === true ? "1" : String(value));
+    }
+    const text = next.toString();
+    this.#write(location.pathname + (text ? `?${text}` : ""), replace);
+  }
+
+  #write(address: string, replace: boolean): void {
+    if (address === location.pathname + location.search) return;
+    history[replace ? "replaceState" : "pushState"](null, "", address);
+    this.#read();
+  }
+
+  #read(): void {
+    this.route = parseRoute(location.pathname);
+    this.query = new URLSearchParams(location.search);
+  }
+}
+
+export const router = new Router();
+
+/** Turns clicks on links inside the page into steps of the router; everything else stays with the browser. */
+export function followLinks(event: MouseEvent): void {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  const link = (event.target as Element | null)?.closest?.("a[href]");
+  if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
+  const address = new URL(link.href);
+  if (address.origin !== location.origin || address.pathname.startsWith("/api/") || address.hash) return;
+  event.preventDefault();
+  history.pushState(null, "", address.pathname + address.search);
+  dispatchEvent(new PopStateEvent("popstate"));
+}

@@ -1,0 +1,75 @@
+/** The options as one types them, and what they mean. */
+import type { Options } from "../api/types";
+import { isRecord } from "./kept";
+
+export interface OptionsForm {
+  atol: string;
+  rtol: string;
+  tolerances: string;
+  layerOffset: string;
+  equalNan: boolean;
+  allowMissing: boolean;
+  allowExtra: boolean;
+  strictLayout: boolean;
+  isolate: boolean;
+}
+
+export const NO_OPTIONS: Readonly<OptionsForm> = {
+  atol: "",
+  rtol: "",
+  tolerances: "",
+  layerOffset: "",
+  equalNan: false,
+  allowMissing: false,
+  allowExtra: false,
+  strictLayout: false,
+  isolate: false,
+};
+
+/** Reads the form; throws one sentence about the first field that makes no sense. */
+export function optionsOf(form: OptionsForm): Options {
+  return {
+    atol: toleranceOf("absolute", form.atol),
+    rtol: toleranceOf("relative", form.rtol),
+    tolerances: form.tolerances.trim() || null,
+    layer_offset: layersOf(form.layerOffset),
+    equal_nan: form.equalNan,
+    allow_missing: form.allowMissing,
+    allow_extra: form.allowExtra,
+    layout: form.strictLayout ? "strict" : "auto",
+    isolate: form.isolate,
+  };
+}
+
+function toleranceOf(name: string, text: string): number | null {
+  if (!text.trim()) return null;
+  const value = Number(text);
+  if (Number.isFinite(value) && value >= 0) return value;
+  throw new Error(`The ${name} tolerance is “${text}”: a number such as 1e-4, 0 or greater, was expected.`);
+}
+
+function layersOf(text: string): number {
+  const value = Number(text.trim() || "0");
+  if (Number.isInteger(value)) return value;
+  throw new Error(`The layer offset is “${text}”: a whole number such as 1 or -1 was expected.`);
+}
+
+/** In words, what differs from the defaults: shown while the section is closed. */
+export function changedOptions(form: OptionsForm): string[] {
+  const said: [boolean, string][] = [
+    [form.atol.trim() !== "", `atol ${form.atol}`],
+    [form.rtol.trim() !== "", `rtol ${form.rtol}`],
+    [form.tolerances.trim() !== "", "own tolerance rules"],
+    [form.layerOffset.trim() !== "" && Number(form.layerOffset) !== 0, `layer offset ${form.layerOffset}`],
+    [form.equalNan, "NaN equals NaN"],
+    [form.allowMissing, "missing allowed"],
+    [form.allowExtra, "extra allowed"],
+    [form.strictLayout, "strict layout"],
+    [form.isolate, "operations alone"],
+  ];
+  return said.filter(([changed]) => changed).map(([, words]) => words);
+}
+
+export function isOptionsForm(value: unknown): value is OptionsForm {
+  return isRecord(value) && Object.entries(NO_OPTIONS).every(([key, normal]) => typeof value[key] === typeof normal);
+}
