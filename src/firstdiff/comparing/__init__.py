@@ -23,7 +23,7 @@ from firstdiff.schema import Comparison, Pair
 from firstdiff.trace import Trace
 from firstdiff.trace.order import OrderRule
 
-__all__ = ["Comparable", "Options", "compare", "compare_traces", "explain_pair", "rules_of"]
+__all__ = ["Comparable", "Options", "compare", "compare_traces", "explain_pair", "row_named", "rules_of"]
 
 Comparable = str | os.PathLike[str] | Trace | Mapping[str, Any]
 
@@ -98,9 +98,16 @@ def rules_of(
 
 
 def compare_traces(
-    reference: Comparable, candidate: Comparable, options: Options, progress: Progress | None = None
+    reference: Comparable,
+    candidate: Comparable,
+    options: Options,
+    progress: Progress | None = None,
+    only: str | None = None,
 ) -> Comparison:
-    """`compare`, with its options as one object."""
+    """`compare`, with its options as one object.
+
+    only: the key of one row to diagnose, instead of all where an error was introduced
+    """
     begun = time.perf_counter()
     sides = _open(reference, "reference", options), _open(candidate, "candidate", options)
     opened = time.perf_counter()
@@ -116,8 +123,8 @@ def compare_traces(
         alone = zip(located.pairs, isolated_rows(rows), strict=True)
         located = replace(located, pairs=tuple(replace(pair, isolated=found) for pair, found in alone))
     placed = time.perf_counter()
-    if options.diagnose and located.first_divergence is not None:
-        located = _diagnosed(rows, located)
+    if options.diagnose and (located.first_divergence is not None or only is not None):
+        located = _diagnosed(rows, located, only)
     end = time.perf_counter()
     timings = {
         "open": opened - begun,
@@ -129,11 +136,20 @@ def compare_traces(
     return comparison_of(paired, located, options, {**timings, "total": end - begun})
 
 
-def _diagnosed(rows: list[Row], located: Located) -> Located:
+def _diagnosed(rows: list[Row], located: Located, only: str | None) -> Located:
     from firstdiff.diagnose import diagnose  # the operators are many, and runs that match need none
 
-    found = diagnose(rows, located)
+    found = diagnose(rows, located, only=None if only is None else row_named(located.pairs, only).key)
     return replace(located, pairs=found.pairs, notes=(*located.notes, *found.notes))
+
+
+def row_named(pairs: Sequence[Pair], key: str) -> Pair:
+    """The row of a key of either side; UsageError names those that are nearly it."""
+    for pair in pairs:
+        if key in (pair.key, pair.candidate.name if pair.candidate else None):
+            return pair
+    names = dict.fromkeys([pair.key for pair in pairs] + [pair.candidate.name for pair in pairs if pair.candidate])
+    raise UsageError(f"neither side has a tensor {key!r}{did_you_mean(key, names)}")
 
 
 def explain_pair(

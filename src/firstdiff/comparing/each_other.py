@@ -10,7 +10,7 @@ from itertools import combinations
 
 from firstdiff.comparing.measuring import Measuring, Progress
 from firstdiff.comparing.options import Options
-from firstdiff.comparing.outcome import comparison_of
+from firstdiff.comparing.outcome import THE_SAME, comparison_of
 from firstdiff.locate import Located
 from firstdiff.pairing import Match, PairingResult
 from firstdiff.schema import Comparison, Pairing
@@ -33,7 +33,7 @@ def compare_each_other(trace: Trace, options: Options, progress: Progress | None
     rows = [row.pair for row in measuring.rows(matches)]
     located = Located(tuple(replace(row, index=index) for index, row in enumerate(rows)), None, (), (), ())
     whole = comparison_of(paired, located, options, {"total": time.perf_counter() - begun})
-    return replace(whole, warnings=tuple(text for text in whole.warnings if "are the same" not in text))
+    return replace(whole, warnings=tuple(text for text in whole.warnings if text != THE_SAME))
 
 
 def _pairs(trace: Trace) -> Iterator[tuple[int, int]]:

@@ -14,6 +14,8 @@ from firstdiff.pairing import PairingResult
 from firstdiff.schema import Comparison, Pair, Side, Status, Summary, Verdict
 from firstdiff.trace import Trace
 
+THE_SAME = "reference and candidate are the same: they can only match"
+
 
 def comparison_of(
     paired: PairingResult, located: Located, options: Options, timings: Mapping[str, float]
@@ -114,7 +116,7 @@ def _warnings(paired: PairingResult, pairs: tuple[Pair, ...], options: Options) 
     found += paired.warnings
     found += unheard(paired)
     if _same_place(reference.path, candidate.path):
-        found.append("reference and candidate are the same: they can only match")
+        found.append(THE_SAME)
     inputs = reference.header.get("inputs"), candidate.header.get("inputs")
     if None not in inputs and inputs[0] != inputs[1]:
         found.append("the two runs were recorded on different inputs")

@@ -54,7 +54,9 @@ class Hull:
         differences: d, maybe rounded to float32; top: the largest of them
         exact: x and d in float64 of the points at some places
         """
-        if not values.size:
+        if values.size <= _TASTER:
+            self.zeros += values.size - int(np.count_nonzero(values))
+            self._extend(*exact(slice(None)))
             return
         if not self.corners:
             self._extend(*exact(slice(None, None, -(-values.size // _TASTER))))
@@ -127,6 +129,8 @@ class Hull:
 
     def _extend(self, sizes: np.ndarray, differences: np.ndarray) -> None:
         """Take in points given exactly."""
+        if not sizes.size:
+            return
         if sizes.min() == 0.0:
             self.at_zero = max(self.at_zero, float(differences[sizes == 0.0].max()))
             sizes, differences = _kept(sizes > 0.0, sizes, differences)

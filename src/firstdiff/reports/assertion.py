@@ -6,6 +6,7 @@ from typing import Any
 
 from firstdiff.comparing import Comparable, compare
 from firstdiff.comparing.layout import LayoutMode
+from firstdiff.reports.causes import causes
 from firstdiff.reports.sentences import divergence, explain, shape_and_type, summary, title
 from firstdiff.schema import Comparison, Pair
 
@@ -34,7 +35,8 @@ def message(comparison: Comparison) -> str:
     failures = [pair for pair in comparison.pairs if pair.status != "match"]
     parts = [f"{comparison.reference.path} and {comparison.candidate.path}: {summary(comparison)}"]
     if comparison.first_divergence:
-        parts.append(divergence(comparison, comparison.first_divergence))
+        found = [divergence(comparison, comparison.first_divergence), *causes(comparison)]
+        parts.append("\n  ".join(found))
     parts += [_block(pair) for pair in failures[:_MOST_FAILURES]]
     if len(failures) > _MOST_FAILURES:
         parts.append(f"… and {len(failures) - _MOST_FAILURES:,} more")

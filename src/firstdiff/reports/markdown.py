@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firstdiff.reports import Report
-from firstdiff.reports.sentences import answer, divergence, number, shape_and_type, summary, title
+from firstdiff.reports.sentences import answer, divergence, number, shape_and_type, sounds, summary, title
 from firstdiff.reports.terminal import shown
 from firstdiff.schema import Comparison, Pair
 
@@ -23,6 +23,9 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
         for line in answer(comparison):
             yield f"- {_inline(line)}\n"
         yield "\n"
+    heard = [f"- {_inline(line)}\n" for line in sounds(comparison)]
+    if heard:
+        yield from (*heard, "\n")
     rows = [pair for pair in comparison.pairs if pair.status != "match"]
     if rows:
         yield "| status | tensor | shape | max abs | rel L2 | 1 - cosine | mismatched |\n"

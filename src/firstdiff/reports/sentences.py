@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from firstdiff.reports.causes import causes
 from firstdiff.schema import Alignment, Comparison, Divergence, Metrics, Pair, Tolerance
+
+_MOST_SOUNDS = 20
 
 
 def number(value: Any) -> str:
@@ -58,6 +61,8 @@ def explain(pair: Pair) -> Iterator[str]:
     """Why a pair has its status, one finding a line."""
     if pair.reason:
         yield pair.reason
+    if pair.audio:
+        yield f"Sound: {pair.audio['verdict']}"
     if pair.alignment and pair.alignment.recipe != "identity":
         yield from _layout(pair.alignment)
     if pair.metrics is None or pair.status != "mismatch":
@@ -140,7 +145,7 @@ def divergence(comparison: Comparison, site: Divergence) -> str:
 
 
 def answer(comparison: Comparison) -> Iterator[str]:
-    """The first divergence, who made the error, where it sits, and what else there is to know; one finding a line."""
+    """The first divergence, who made the error, where it sits, what else there is to know, and the cause."""
     first = comparison.first_divergence
     if first is None:
         return
@@ -149,14 +154,22 @@ def answer(comparison: Comparison) -> Iterator[str]:
     if pair.where:
         yield f"Where: {pair.where.text}"
     yield from explain(pair)
-    for cause in pair.diagnosis:
-        yield f"Cause: {cause.cause} (confidence {cause.confidence:.2g}): {cause.evidence}"
-        yield f"Fix: {cause.fix}"
     others = [site.key for site in comparison.divergences if site.pair != first.pair]
     if others:
         more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
         yield f"Introduced elsewhere, too: {', '.join(others[:5])}{more}"
     yield from comparison.notes
+    yield from causes(comparison)
+
+
+def sounds(comparison: Comparison) -> Iterator[str]:
+    """What there is to say of rows that are sound, but for the first divergence, whose answer says it."""
+    first = comparison.first_divergence.pair if comparison.first_divergence else None
+    found = [pair for pair in comparison.pairs if pair.audio and pair.index != first]
+    for pair in found[:_MOST_SOUNDS]:
+        yield f"Sound of {title(pair)}: {pair.audio['verdict'] if pair.audio else ''}"
+    if len(found) > _MOST_SOUNDS:
+        yield f"… and {len(found) - _MOST_SOUNDS:,} more sounds"
 
 
 def _made_by(site: Divergence, pair: Pair) -> Iterator[str]:

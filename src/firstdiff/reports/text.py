@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from firstdiff.reports import Report
-from firstdiff.reports.sentences import answer, divergence, isolated, number, summary, title
+from firstdiff.reports.sentences import answer, divergence, isolated, number, sounds, summary, title
 from firstdiff.reports.terminal import columns, paint, shown
 from firstdiff.schema import Comparison, Pair
 
@@ -54,6 +54,8 @@ def _answer(comparison: Comparison) -> Iterator[str]:
         yield paint(shown(divergence(comparison, comparison.first_divergence)), "bold") + "\n"
         for line in answer(comparison):
             yield f"  {shown(line)}\n"
+    for line in sounds(comparison):
+        yield shown(line) + "\n"
     alone = isolated(comparison)
     if alone:
         yield shown(alone) + "\n"

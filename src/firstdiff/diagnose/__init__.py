@@ -1,0 +1,20 @@
+"""What caused it: every hypothesis is tested on the numbers of the rows where an error was introduced."""
+
+from firstdiff.diagnose.case import Both, Case, Earlier
+from firstdiff.diagnose.diagnosing import Diagnosed, diagnose
+from firstdiff.diagnose.fit import Fit
+from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
+from firstdiff.diagnose.operation import Operation
+
+__all__ = [
+    "Both",
+    "Case",
+    "Diagnosed",
+    "Earlier",
+    "Explanation",
+    "Fit",
+    "Hypothesis",
+    "Operation",
+    "Specific",
+    "diagnose",
+]

@@ -1,0 +1,189 @@
+"""From located rows to causes: which rows are diagnosed, every hypothesis put to the test, several causes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from firstdiff import plugins
+from firstdiff.diagnose.case import Case
+from firstdiff.diagnose.fit import Fit
+from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
+from firstdiff.diagnose.ranking import as_diagnoses, explained, ranked
+from firstdiff.diagnose.scene import Scene
+from firstdiff.errors import ReadError
+from firstdiff.locate import Located, Row
+from firstdiff.schema import Diagnosis, Pair
+
+# places in the code where errors are introduced; more than this is one fault everywhere
+_MOST_SITES = 12
+# a first cause must take away this part of the difference before a second is looked for
+_WORTH_GOING_ON = 0.75
+# what a cause found for a part of an operation loses where one for the whole of it fits
+_A_PART_ALONE = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """Rows with their causes.
+
+    pairs: as they came, with `diagnosis`
+    notes: what to record where no cause was found, in sentences
+    """
+
+    pairs: tuple[Pair, ...]
+    notes: tuple[str, ...]
+
+
+def diagnose(
+    rows: Sequence[Row], located: Located, hypotheses: Sequence[Hypothesis] | None = None, only: str | None = None
+) -> Diagnosed:
+    """Say what caused the error at every place where one was introduced.
+
+    rows: judged, in the order of the reference
+    located: what `locate` made of them
+    hypotheses: those to test; those of the hook if left out
+    only: the key of one row to diagnose instead
+    """
+    pairs, notes = list(located.pairs), list[str]()
+    places = _places(located) if only is None else [pair.index for pair in located.pairs if pair.key == only]
+    places = [place for place in places if rows[place].compared]
+    if not places:
+        return Diagnosed(located.pairs, ())
+    table: Sequence[Hypothesis] = plugins.loaded("hypotheses") if hypotheses is None else hypotheses
+    scene = Scene(rows)
+    for place in places:
+        examined = Examined(_cases(scene, place), table)
+        found = examined.diagnoses(pairs[place].diagnosis)
+        pairs[place] = replace(pairs[place], diagnosis=found)
+        notes += examined.notes
+    return Diagnosed(tuple(pairs), tuple(notes))
+
+
+class Examined:
+    """One row with every hypothesis tested on it, and on the module around it."""
+
+    def __init__(self, cases: Sequence[Case], table: Sequence[Hypothesis]) -> None:
+        self._case = cases[0]
+        self._around = cases[1:]
+        self._table = table
+        self.notes: list[str] = []
+
+    def diagnoses(self, known: tuple[Diagnosis, ...] = ()) -> tuple[Diagnosis, ...]:
+        """The causes, the likeliest first.
+
+        known: what the layout has already told
+        """
+        case = self._case
+        if case.comparable and case.unexplained.reaches_floor:
+            return known or self._within_rounding()
+        found = [*self._tested(case), *map(_as_explanation, known)]
+        for outer in self._around:
+            whole = self._of_the_whole(outer)
+            if whole:  # then a part is not wrong on its own account
+                found = [replace(one, doubt=max(one.doubt, _A_PART_ALONE)) for one in found]
+            found += whole
+        if not case.comparable:
+            return as_diagnoses(ranked(found, _NOTHING_FITS, 1), _NOTHING_FITS, 1) or self._unknown()
+        order = ranked(found, case.unexplained, case.candidate.size)
+        if order and not order[0].fit.reaches_floor:
+            order = ranked([*found, *self._second(case, order)], case.unexplained, case.candidate.size)
+        return as_diagnoses(order, case.unexplained, case.candidate.size) or self._unknown()
+
+    def _of_the_whole(self, outer: Case) -> list[Explanation]:
+        """Mistakes in the operation around the row that explain all of what comes out of it."""
+        if outer.unexplained.reaches_floor:
+            return []
+        return [one for one in self._tested(outer) if one.specific is Specific.MISTAKE and one.fit.reaches_floor]
+
+    def _tested(self, case: Case) -> Iterator[Explanation]:
+        for hypothesis in self._table:
+            try:
+                with np.errstate(all="ignore"):
+                    found = list(hypothesis.test(case)) if hypothesis.applies(case) else []
+                yield from found
+            except ReadError as error:
+                self.notes.append(f"{hypothesis.code} could not be tested on {case.key}: {error}")
+            except Exception as error:  # a stranger's test must not lose the comparison
+                kind = type(error).__name__
+                self.notes.append(f"The test for {hypothesis.code} failed on {case.key} ({kind}: {error})")
+
+    def _second(self, case: Case, order: Sequence[Explanation]) -> Iterator[Explanation]:
+        """With the best cause taken away, does another explain the rest?"""
+        first = order[0]
+        if explained(first.fit, case.unexplained) < _WORTH_GOING_ON:
+            return
+        predicted = first.predicted if first.operation is None else first.operation.run()
+        if predicted is None:
+            return
+        rest = case.after(predicted, first.operation)
+        for other in ranked(self._tested(rest), rest.unexplained, case.candidate.size)[:1]:
+            if other.fit.reaches_floor and other.cause != first.cause:
+                yield replace(
+                    first,
+                    fit=other.fit,
+                    evidence=f"{first.evidence}; with {other.cause} as well, {case.falls_to(other.fit)}",
+                )
+                yield replace(other, evidence=f"beside {first.cause}: {other.evidence}", doubt=max(other.doubt, 0.1))
+
+    def _within_rounding(self) -> tuple[Diagnosis, ...]:
+        case = self._case
+        if case.own_inputs and not case.fit(case.reference).reaches_floor:
+            self.notes.append(f"{case.key} is what its own inputs give: the error came in with them")
+        else:
+            self.notes.append(
+                f"{case.key} differs by no more than another order of summation may: "
+                "there is no cause to look for; allow more, or compute both sides alike"
+            )
+        return ()
+
+    def _unknown(self) -> tuple[Diagnosis, ...]:
+        self.notes.append(
+            f"No cause that was tested explains {self._case.key}; to know more, {_record_next(self._case)}"
+        )
+        return ()
+
+
+_NOTHING_FITS = Fit(float("inf"), float("inf"), float("inf"))
+
+
+def _places(located: Located) -> list[int]:
+    sites = [site.pair for site in located.divergences]
+    first = [located.first_divergence.pair] if located.first_divergence else []
+    return list(dict.fromkeys([*sites, *first]))[:_MOST_SITES]
+
+
+def _cases(scene: Scene, place: int) -> list[Case]:
+    """The row, and the module around it if its code is one known operation, of which the row is a part."""
+    row, outer = scene.rows[place], scene.graph.calls.around(place)
+    cases = [Case(scene, place)]
+    is_part = row.pair.role == "input" or (row.pair.op or "A")[:1].islower()
+    if outer is None or not is_part or not outer.outputs:
+        return cases
+    around = Case(scene, outer.outputs[0])
+    return [*cases, around] if around.row.differs and around.comparable and around.operations else cases
+
+
+def _as_explanation(known: Diagnosis) -> Explanation:
+    left = known.residual or 0.0
+    return Explanation(
+        cause=known.cause,
+        fit=Fit(0.5, 0.5, left),
+        evidence=known.evidence,
+        fix=known.fix,
+        implies=known.implies,
+        doubt=1.0 - known.confidence,
+    )
+
+
+def _record_next(case: Case) -> str:
+    """What would tell more."""
+    if case.op is None:
+        return "record op, attrs, inputs and parameters of the reference (fd.capture does), to compute it again"
+    if not case.inputs and case.role != "input":
+        return "record its inputs on both sides"
+    if not case.operations:
+        return "capture both sides with level='op' and params='all' to see what happens inside it"
+    return "compare the code of both sides there; its inputs and weights are what the reference has"

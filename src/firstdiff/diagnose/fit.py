@@ -1,0 +1,67 @@
+"""How well a prediction fits what the candidate has, counted in what rounding and healthy noise leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import final
+
+import numpy as np
+
+from firstdiff import dtypes
+
+# what masks put in place of minus infinity: no part of how large values are
+_FILLER = 1e30
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A prediction against the candidate's values.
+
+    worst: the greatest difference in units of the floor: up to 1 it fits, elementwise and everywhere
+    rms: the root of the mean square of all differences, in the same unit
+    max_abs: the greatest difference, in the values' own unit
+    """
+
+    worst: float
+    rms: float
+    max_abs: float
+
+    @property
+    def reaches_floor(self) -> bool:
+        return self.worst <= 1.0
+
+
+@final
+class Floor:
+    """What counts as the same: `steps * eps * (std + |value|)` of the candidate's values; whole numbers are exact."""
+
+    def __init__(self, candidate: np.ndarray, dtype: np.dtype, steps: float) -> None:
+        self._candidate = candidate
+        self._finite = np.isfinite(candidate)
+        self._all_finite = bool(self._finite.all())
+        self.steps = steps
+        self.dtype = dtype
+        self.allowed = _allowed(candidate, self._finite, steps * dtypes.eps_of(dtype))
+
+    @np.errstate(all="ignore")
+    def fit(self, predicted: np.ndarray) -> Fit:
+        """NaN fits NaN and an infinity itself; another shape, and a number where there is none, fit nowhere."""
+        if predicted.shape != self._candidate.shape:
+            return Fit(inf, inf, inf)
+        difference = np.abs(predicted - self._candidate)
+        if not self._all_finite or not isfinite(float(np.sum(difference))):
+            alike = (predicted == self._candidate) | (np.isnan(predicted) & np.isnan(self._candidate))
+            difference = np.where(alike, 0.0, np.where(np.isnan(difference), inf, difference))
+        if difference.size == 0:
+            return Fit(0.0, 0.0, 0.0)
+        units = np.where(difference == 0, 0.0, difference / self.allowed)
+        return Fit(float(units.max()), float(np.sqrt(np.mean(units * units))), float(difference.max()))
+
+
+@np.errstate(all="ignore")
+def _allowed(values: np.ndarray, finite: np.ndarray, share: float) -> np.ndarray:
+    kept = values[finite & (np.abs(values) < _FILLER)]
+    top = float(np.max(np.abs(kept), initial=0.0))
+    spread = top * float(np.std(kept / top)) if top else 0.0
+    return np.asarray(share * (spread + np.where(finite, np.abs(values), 0.0)), dtype=np.float64)

@@ -1,0 +1,68 @@
+"""The page of every cause: the docstrings of its hypotheses, in words for the reader of a diagnosis."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from firstdiff import plugins
+from firstdiff.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from firstdiff.diagnose.hypothesis import Hypothesis
+
+_OF_LAYOUTS = {
+    "layout.fused": "One side holds as one tensor what the other holds as several.",
+    "layout.pad": "One side is longer: padded, or cut off.",
+    "layout.repeat": "One side repeats what the other holds once.",
+    "layout.shard": "One side holds a part of what the other holds whole.",
+}
+_OF_LAYOUTS_MORE = """
+
+It is stated by the search for layouts, where the values agree in this layout and not as they are.
+
+Bring the candidate into the reference's layout; if it is meant to have its own, allow it with --accept-layout, or state
+it with --align."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What there is to read about a cause.
+
+    code: as a diagnosis states it
+    title: one sentence
+    texts: the whole, one for each way in which it is found
+    """
+
+    code: str
+    title: str
+    texts: tuple[str, ...]
+
+
+def pages(hypotheses: Iterable[Hypothesis] | None = None) -> tuple[Page, ...]:
+    """A page for every code, by code.
+
+    hypotheses: those of the hook if left out
+    """
+    table: Iterable[Hypothesis] = plugins.loaded("hypotheses") if hypotheses is None else hypotheses
+    texts = {code: [title + _OF_LAYOUTS_MORE] for code, title in _OF_LAYOUTS.items()} if hypotheses is None else {}
+    for hypothesis in table:
+        for code in (hypothesis.code, *hypothesis.also):
+            text = inspect.cleandoc(type(hypothesis).__doc__ or "")
+            if text not in texts.setdefault(code, []):
+                texts[code].append(text)
+    return tuple(Page(code, _title(found[0]), tuple(found)) for code, found in sorted(texts.items()))
+
+
+def page_of(code: str) -> Page:
+    """The page of one cause; UsageError names those that are nearly it."""
+    known = {page.code: page for page in pages()}
+    if code not in known:
+        raise UsageError(f"no cause is called {code!r}{did_you_mean(code, known)}; `firstdiff causes` lists them")
+    return known[code]
+
+
+def _title(text: str) -> str:
+    return text.partition("\n")[0]

@@ -1,0 +1,1 @@
+"""Causes found by computing the reference's operation again with one thing changed."""

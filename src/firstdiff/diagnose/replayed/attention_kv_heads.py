@@ -1,0 +1,92 @@
+"""Which heads of keys and values belong to which heads of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from firstdiff.diagnose.case import Case
+from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
+from firstdiff.diagnose.hypothesis import Explanation
+from firstdiff.ops import attention, shaping
+
+
+class AttentionKvHeads(Counterfactual):
+    """Shared heads of keys and values are tiled instead of repeated, or the other way round.
+
+    With fewer heads of keys and values than of queries, neighbours share one: 0 0 1 1. `tile`, `repeat` of numpy's
+    and torch's namesakes, or `expand` on the wrong axis give 0 1 0 1, and every query looks at the wrong keys.
+
+    Tested by arranging the heads the other way. Use `repeat_interleave` over the heads.
+    """
+
+    code = "attention.kv_heads"
+    functions = (attention.attention, attention.attention_weights, shaping.repeat_interleave)
+
+    def applies(self, case: Case) -> bool:
+        return case.comparable
+
+    def test(self, case: Case) -> Iterator[Explanation]:
+        yield from super().test(case)
+        order = _tiled_order(case.expected)
+        if order is not None and case.candidate.ndim == 4:
+            predicted = np.take(case.expected, order, axis=1)
+            fit = case.fit(predicted)
+            yield Explanation(
+                cause=self.code,
+                fit=fit,
+                evidence=f"with heads tiled instead of repeated {case.falls_to(fit)}",
+                fix="repeat each head of keys and values for the queries that share it (repeat_interleave)",
+                implies=("layout.head_order", "layout.chunk_swap", "layout.rope_interleave", "layout.reshape"),
+                predicted=predicted,
+            )
+
+    def variants(self, trial: Trial) -> Iterator[Variant]:
+        plan = trial.plan
+        fix = f"arrange the heads of keys and values as the reference does in {trial.key}"
+        if trial.function is shaping.repeat_interleave:
+            times, axis = int(plan.settings["repeats"]), plan.settings["dim"]
+            x = np.asarray(plan.arrays["input"])
+            if axis is not None:
+                tiled = np.concatenate([x] * times, axis=axis)
+                yield Variant(plan=plan.on(input=tiled).changed(repeats=1), what="with heads tiled", fix=fix)
+            return
+        if "kv_heads" in plan.settings and np.shape(plan.arrays["key"])[-3:-2] != np.shape(plan.arrays["query"])[-3:-2]:
+            other = "tile" if plan.settings["kv_heads"] == "repeat" else "repeat"
+            yield Variant(plan=plan.changed(kv_heads=other), what=f"with heads {other}d", fix=fix)
+        yield from self._spread_already(trial, fix)
+
+    def _spread_already(self, trial: Trial, fix: str) -> Iterator[Variant]:
+        """Keys that already have as many heads as the queries: are neighbours alike?"""
+        plan = trial.plan
+        order = _tiled_order(np.asarray(plan.arrays["key"]))
+        if order is not None:
+            taken = {
+                name: np.take(plan.arrays[name], order, axis=-3) for name in ("key", "value") if name in plan.arrays
+            }
+            yield Variant(plan=plan.on(**taken), what="with heads tiled", fix=fix)
+
+
+def _tiled_order(keys: np.ndarray) -> np.ndarray | None:
+    """Keys that already have as many heads as the queries, neighbours alike: the order of tiled ones."""
+    if keys.ndim != 4:
+        return None
+    heads = keys.shape[-3]
+    for times in (times for times in range(heads // 2, 1, -1) if heads % times == 0):
+        grouped = keys.reshape(-1, heads // times, times, *keys.shape[-2:])
+        if np.array_equal(grouped[:, :, :1].repeat(times, axis=2), grouped) and not np.array_equal(
+            keys[:, 0], keys[:, -1]
+        ):
+            return _order(heads, times)
+    return None
+
+
+def _order(heads: int, times: int) -> np.ndarray:
+    """Which of the repeated heads stands at each place once they are tiled."""
+    groups = heads // times
+    return np.array([(place % groups) * times for place in range(heads)])
+
+
+HYPOTHESIS: Final = AttentionKvHeads()

@@ -1,0 +1,110 @@
+"""Operands held in less precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from firstdiff import dtypes
+from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
+from firstdiff.ops.rounding import quantised, rounded
+
+
+class _Rounded(Counterfactual):
+    """Weights, inputs or all of them rounded before the operation."""
+
+    type_name: ClassVar[str]
+
+    def variants(self, trial: Trial) -> Iterator[Variant]:
+        arrays = trial.plan.arrays
+        if dtypes.eps_of(trial.case.dtype) >= self._coarseness():
+            return
+        weights = {name: self.rounded(array) for name, array in arrays.items() if _is_weight(name, array)}
+        others = {name: self.rounded(array) for name, array in arrays.items() if _is_activation(name, array)}
+        for words, changed in (("weights", weights), ("inputs", others), ("weights and inputs", weights | others)):
+            if changed and (words != "weights and inputs" or (weights and others)):
+                yield Variant(
+                    plan=trial.plan.on(**changed),
+                    what=f"with {words} rounded to {self.type_name}",
+                    fix=f"keep the {words} of {trial.key} in {trial.case.dtype.name}",
+                    implies=("weights.differ",) if weights else (),
+                )
+
+    def rounded(self, array: Any) -> np.ndarray:
+        return rounded(array, self.type_name)
+
+    def _coarseness(self) -> float:
+        return dtypes.eps_of(dtypes.from_name(self.type_name))
+
+
+class OperandsBf16(_Rounded):
+    """Weights or inputs of an operation are rounded to bfloat16.
+
+    A checkpoint stored in bf16, a cast in front of a kernel, autocast. Each value loses all but 8 binary digits:
+    about 0.4 %.
+
+    Tested by rounding weights, inputs or both before the operation is computed. Keep them in the reference's type.
+    """
+
+    code = "dtype.bf16"
+    type_name = "bfloat16"
+
+
+class OperandsFp16(_Rounded):
+    """Weights or inputs of an operation are rounded to float16.
+
+    As with bf16, but values keep 11 binary digits and overflow beyond 65504.
+
+    Tested by rounding weights, inputs or both before the operation is computed. Keep them in the reference's type.
+    """
+
+    code = "dtype.fp16"
+    type_name = "float16"
+
+
+class OperandsInt8(_Rounded):
+    """Weights of an operation are quantised to 8 bits, or to 4.
+
+    Each weight is one of 255 (or 15) even steps, of one grid for the whole tensor or one for each output channel.
+
+    Tested by quantising the weights in both ways before the operation is computed. Use the unquantised weights, or
+    allow for it.
+    """
+
+    code = "dtype.int8"
+    also = ("dtype.int4",)
+    type_name = "float8_e4m3fn"
+
+    def variants(self, trial: Trial) -> Iterator[Variant]:
+        for name, array in trial.plan.arrays.items():
+            if not _is_weight(name, array) or np.ndim(array) < 2:
+                continue
+            for words, axis in (("one grid", None), ("a grid for each row", 0), ("a grid for each column", 1)):
+                for bits in (8, 4):
+                    values = quantised(np.asarray(array), bits=bits, axis=axis)
+                    yield Variant(
+                        plan=trial.plan.on(**{name: values}),
+                        what=f"with the {name.replace('_', ' ')} quantised to {bits} bits on {words}",
+                        fix=f"use the unquantised weights in {trial.key}",
+                        cause=f"dtype.int{bits}",
+                        implies=("weights.differ",),
+                    )
+
+
+def _is_weight(name: str, array: Any) -> bool:
+    return name.endswith(("weight", "bias")) and _is_float(array)
+
+
+def _is_activation(name: str, array: Any) -> bool:
+    return not name.endswith(("weight", "bias", "mask")) and _is_float(array)
+
+
+def _is_float(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.ndim > 0 and dtypes.kind_of(array.dtype) == "float"
+
+
+BF16: Final = OperandsBf16()
+FP16: Final = OperandsFp16()
+INT8: Final = OperandsInt8()

@@ -1,0 +1,43 @@
+"""An input that is another one of the same call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from firstdiff.diagnose.case import Case
+from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
+from firstdiff.dtypes import doubles
+
+_ATTENTION = ("query", "key", "value")
+
+
+class SwappedArguments(Hypothesis):
+    """Query, key and value took each other's place.
+
+    A fused projection gives query, key and value in one tensor; checkpoints put them in different orders, all of one
+    after the other or head by head. Taken apart in the wrong order, each is in the place of another.
+
+    Tested by comparing what the candidate has for one of them with what the reference has for the others. Take the
+    fused tensor apart in the reference's order.
+    """
+
+    code = "layout.qkv_order"
+
+    def test(self, case: Case) -> Iterator[Explanation]:
+        for other in case.beside():
+            if other.reference.shape != case.candidate.shape:
+                continue
+            fit = case.fit(other.reference)
+            of_attention = case.slot in _ATTENTION or other.slot in _ATTENTION
+            yield Explanation(
+                cause=self.code if of_attention else "layout.chunk_swap",
+                fit=fit,
+                evidence=f"as if it were {other.key} {case.falls_to(fit)}",
+                fix=f"give {case.key} what the reference gives it: the parts are in another order",
+                implies=("layout.chunk_swap", "layout.qkv_order", "values.stale"),
+                predicted=doubles(other.reference),
+            )
+
+
+HYPOTHESIS: Final = SwappedArguments()

@@ -1,0 +1,63 @@
+"""Other weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from firstdiff.diagnose.case import Both
+from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
+from firstdiff.diagnose.replayed.other_weights import other_weights
+from firstdiff.ops import linear
+
+_IMPLIES = ("scale.channel", "offset.channel", "scale.row", "values.uncorrelated")
+
+
+class WeightsDiffer(Counterfactual):
+    """The candidate has other weights.
+
+    The operation is right and its weights are not: another checkpoint, another layer's, only a part loaded, or
+    changed on the way.
+
+    Where the candidate recorded its weights, the operation is computed with them: what differs in the weights must
+    explain what differs in the output. Where it did not, weights are looked for that give its output from its inputs
+    for every token alike; if there are any, the operation is of the right kind. Compare how both sides load the
+    weights.
+    """
+
+    code = "weights.differ"
+
+    def variants(self, trial: Trial) -> Iterator[Variant]:
+        recorded = _recorded(trial)
+        differ = {name: both for name, both in recorded.items() if both.differs}
+        fix = f"load the reference's weights into {trial.key}"
+        if differ:
+            arrays = {name: _in_shape(both.candidate, trial.plan.arrays[name]) for name, both in differ.items()}
+            names = ", ".join(both.key.removesuffix(":param") for both in differ.values())
+            what = f"with the candidate's own {names}"
+            yield Variant(plan=trial.plan.on(**arrays), what=what, fix=fix, implies=_IMPLIES)
+        elif not recorded and trial.function in _SOLVABLE:
+            yield from other_weights(trial, fix)
+
+
+_SOLVABLE = (linear.linear, linear.addmm)
+
+
+def _recorded(trial: Trial) -> dict[str, Both]:
+    """The weights of an operation that both sides recorded, by the operator's name for them."""
+    held = {id(both.reference): both for both in trial.case.params.values() if both.reference is not None}
+    found: dict[str, Both] = {}
+    for name, array in trial.plan.arrays.items():
+        both = held.get(id(array)) or trial.case.params.get(name)
+        if both is not None and array is not None and both.reference is not None and both.candidate is not None:
+            found[name] = both
+    return found
+
+
+def _in_shape(values: np.ndarray | None, like: Any) -> np.ndarray | None:
+    return values.reshape(np.shape(like)) if values is not None and values.size == np.size(like) else values
+
+
+HYPOTHESIS: Final = WeightsDiffer()

@@ -1,0 +1,48 @@
+"""All rows of a comparison with what relates them, shared by the cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from firstdiff.errors import ReadError
+from firstdiff.locate import Row
+from firstdiff.locate.graph import Graph
+from firstdiff.locate.operands import Values
+
+
+@final
+class Scene:
+    """Rows in the order of the reference, what feeds what, and their values."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+        self.graph = Graph(rows)
+        self.values = Values(self.graph)
+        self._held: dict[str, Row] = {row.pair.name: row for row in rows if row.is_evidence and row.reference}
+
+    def attrs(self, place: int, side: str) -> Mapping[str, Any]:
+        tensor = self.rows[place].reference if side == "reference" else self.rows[place].candidate
+        return tensor.record.attrs if tensor else {}
+
+    def param_rows(self, place: int) -> dict[str, Row]:
+        """The rows of the weights a module or function uses, by the name it has for them."""
+        record = self.rows[place].record
+        if record is None:
+            return {}
+        prefix = f"{record.name}." if record.parent is not None else ""
+        found = {name[len(prefix) :]: row for name, row in self._held.items() if name.startswith(prefix)}
+        used = record.attrs.get("params")
+        if isinstance(used, Mapping):
+            found |= {str(slot): self._held[name] for slot, name in used.items() if name in self._held}
+        return found
+
+
+def as_recorded(tensor: Any) -> np.ndarray | None:
+    """A tensor's values in its own layout and type; None where there are none to read."""
+    try:
+        return None if tensor is None else np.asarray(tensor.values().view())
+    except ReadError:
+        return None

@@ -1,0 +1,85 @@
+"""Sound whose gain ripples from frame to frame, or clicks at their seams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from firstdiff.audio.ripple import LONGEST, gain_profile
+from firstdiff.diagnose.case import Case
+from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
+from firstdiff.diagnose.sound.seams import without_clicks
+from firstdiff.diagnose.sound.waves import Waves, is_sound
+
+_EDGE_PERIODS = 8
+
+
+class AudioWindow(Hypothesis):
+    """Overlapped frames do not add up: the gain repeats itself every hop, or there is a click at every seam.
+
+    The synthesis window is another than that of the analysis, symmetric instead of periodic, or missing; the sum is
+    not divided by the overlapped windows; window and hop do not fit each other.
+
+    Tested by a gain of its own for every place within the period: what is left once that is taken out. The first
+    and last frames, where fewer overlap, are not judged. Clicks are tested by taking them out.
+    """
+
+    code = "audio.window"
+
+    def applies(self, case: Case) -> bool:
+        audio = case.pair.audio
+        return is_sound(case) and audio is not None and bool(audio["ripple"] or audio["clicks"]["period"])
+
+    def test(self, case: Case) -> Iterator[Explanation]:
+        waves = Waves.of(case)
+        delay = waves.audio["delay"]
+        if delay is None or delay["samples"]:
+            return
+        if waves.audio["ripple"]:
+            yield from self._rippling(case, waves, int(waves.audio["ripple"]["period"]))
+        period = waves.audio["clicks"]["period"]
+        if period and period <= LONGEST and not waves.audio["ripple"]:
+            yield from self._clicking(case, waves, int(period))
+
+    def _rippling(self, case: Case, waves: Waves, period: int) -> Iterator[Explanation]:
+        edge = _EDGE_PERIODS * period
+        if len(waves.candidate) < 3 * edge:
+            return
+        predicted = waves.candidate.copy()
+        inner = slice(edge, len(predicted) - edge)
+        for channel in range(predicted.shape[1]):
+            ours, theirs = waves.expected[inner, channel], waves.candidate[inner, channel]
+            gains = 1.0 + gain_profile(ours, theirs - ours, period)
+            predicted[inner, channel] = ours * np.resize(gains, len(ours))
+        fit = waves.fit(predicted)
+        ripple = waves.audio["ripple"]
+        depth = ripple["high_db"] - ripple["low_db"]
+        yield Explanation(
+            cause=self.code,
+            fit=fit,
+            evidence=f"with a gain that repeats every {period:,} samples ({depth:.2g} dB deep) {case.falls_to(fit)}",
+            fix=f"use the analysis window for the synthesis too, divide by the sum of its squares, hop {period:,}",
+            assumed=period * predicted.shape[1] + 2 * edge,
+            implies=("scale.constant", "audio.gain"),
+            predicted=waves.as_recorded(predicted),
+        )
+
+    def _clicking(self, case: Case, waves: Waves, period: int) -> Iterator[Explanation]:
+        predicted, taken = without_clicks(waves)
+        fit = waves.fit(predicted)
+        count = waves.audio["clicks"]["count"]
+        yield Explanation(
+            cause=self.code,
+            fit=fit,
+            evidence=f"a click every {period:,} samples, {count:,} in all: without them {case.falls_to(fit)}",
+            fix=f"look at window and hop of the overlapped frames: a hop is {period:,} samples, or a part of it",
+            assumed=taken,
+            specific=Specific.FORM,
+            doubt=0.15,
+            implies=("audio.clicks",),
+        )
+
+
+HYPOTHESIS: Final = AudioWindow()

@@ -1,0 +1,1 @@
+"""Hypotheses that need nothing but the values of both sides, one file each."""

@@ -1,0 +1,77 @@
+"""Each index of an axis as a few numbers: enough to tell which index of one side is which of the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from firstdiff.diagnose.values.share import typical
+from firstdiff.diagnose.values.sides import Sides
+
+_COLUMNS = 4096
+_KEPT = 8
+_ROWS = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lines:
+    """The indices of one axis of both sides, each as one row of numbers.
+
+    before: how far apart the rows are as they stand, at most the spread of the candidate's
+    """
+
+    axis: int
+    ndim: int
+    reference: np.ndarray
+    candidate: np.ndarray
+    before: float
+
+    @staticmethod
+    def along(sides: Sides, axis: int) -> Lines:
+        """Sums of the elements of an index under fixed random weights: noise stays as small as it is in them."""
+        ours, theirs = (_rows(side, axis) for side in (sides.reference, sides.candidate))
+        if ours.shape[1] > _KEPT:
+            weights = _weights(ours.shape[1])
+            ours, theirs = ours @ weights, theirs @ weights
+        return Lines(axis, sides.ndim, ours, theirs, _before(ours, theirs))
+
+    def __len__(self) -> int:
+        return int(self.reference.shape[0])
+
+    def left_by(self, order: np.ndarray) -> float:
+        """What is left of the difference if index i of the candidate is index `order[i]` of the reference."""
+        if not self.before:
+            return 1.0
+        rows = np.arange(len(self)) if len(self) <= _ROWS else np.arange(_ROWS) * len(self) // _ROWS
+        return typical(self.candidate[rows] - self.reference[order[rows]]) / self.before
+
+    def left_by_shift(self, lag: int) -> float:
+        """What is left if the candidate's index i is the reference's i - lag, where both have it."""
+        ours, theirs = (
+            (self.reference[:-lag], self.candidate[lag:])
+            if lag > 0
+            else (self.reference[-lag:], self.candidate[: len(self) + lag])
+        )
+        before = self.before
+        return typical(theirs - ours) / before if before else 1.0
+
+
+def _before(ours: np.ndarray, theirs: np.ndarray) -> float:
+    apart, spread = typical(theirs - ours), typical(theirs - theirs.mean(axis=0))
+    return min(apart, spread)
+
+
+def _rows(values: np.ndarray, axis: int) -> np.ndarray:
+    rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
+    if rows.shape[1] > _COLUMNS:
+        rows = rows[:, np.arange(_COLUMNS) * rows.shape[1] // _COLUMNS]
+    return np.where(np.isfinite(rows), rows, 0.0)
+
+
+@lru_cache(maxsize=32)
+def _weights(columns: int) -> np.ndarray:
+    weights: np.ndarray = np.random.default_rng(columns).standard_normal((columns, _KEPT)) / columns**0.5
+    weights.setflags(write=False)
+    return weights

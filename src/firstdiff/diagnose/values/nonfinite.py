@@ -1,0 +1,143 @@
+"""NaN and infinities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from firstdiff.diagnose.case import Case
+from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
+from firstdiff.diagnose.values.grids import share_on_grid
+from firstdiff.diagnose.values.sides import Sides, axis_words
+
+_RANGES = {"float16": 65504.0, "bfloat16": 3.39e38, "float32": 3.4e38}
+_NEAR = 1 / 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Strange:
+    """Where the candidate is not finite and the reference is something else."""
+
+    sides: Sides
+    at: np.ndarray
+    nan: int
+    inf: int
+
+    @staticmethod
+    def of(case: Case) -> _Strange | None:
+        sides = Sides.of(case)
+        ours, theirs = sides.reference, sides.candidate
+        at = ~np.isfinite(theirs) & ~((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
+        if not at.any():
+            return None
+        return _Strange(sides, at, int(np.isnan(theirs[at]).sum()), int(np.isinf(theirs[at]).sum()))
+
+    @property
+    def counts(self) -> str:
+        parts = [f"{count:,} {name}" for count, name in ((self.nan, "NaN"), (self.inf, "Inf")) if count]
+        return " and ".join(parts)
+
+    def told(
+        self, cause: str, evidence: str, fix: str, specific: Specific, implies: tuple[str, ...] = ()
+    ) -> Explanation:
+        """What is finite must be right as it is; the rest is as it is."""
+        predicted = np.where(self.at, self.sides.candidate, self.sides.reference)
+        return Explanation(
+            cause=cause,
+            fit=self.sides.case.fit(predicted),
+            evidence=evidence,
+            fix=fix,
+            assumed=1,
+            specific=specific,
+            implies=implies,
+            predicted=predicted,
+        )
+
+
+class ValuesNonfinite(Hypothesis):
+    """The candidate has NaN or Inf where the reference has numbers.
+
+    A range that is too small, the logarithm or the root of what must not be negative, a division by zero, the softmax
+    of a row that is masked everywhere, memory that was never filled.
+
+    Tested by what is finite: is it right? The first such element and what led there are told beside the diagnosis.
+    """
+
+    code = "values.nonfinite"
+
+    def test(self, case: Case) -> Iterator[Explanation]:
+        found = _Strange.of(case)
+        if found is None:
+            return
+        evidence = f"the candidate has {found.counts} where the reference has numbers{_rows(found)}"
+        fix = "find the first: a range too small, a logarithm or division of 0, a row masked everywhere"
+        yield found.told(self.code, evidence, fix, Specific.SYMPTOM)
+
+
+class Overflow(Hypothesis):
+    """Numbers are beyond the range of a type.
+
+    float16 ends at 65504: products, squares and sums of activations pass that, become Inf, and Inf - Inf is NaN.
+
+    Tested by what the reference has where the candidate is not finite, and by how near to the range the rest comes.
+    Compute this in float32 or bfloat16.
+    """
+
+    code = "overflow"
+
+    def test(self, case: Case) -> Iterator[Explanation]:
+        found = _Strange.of(case)
+        if found is None or not found.sides.real:
+            return
+        name = _narrowest(case, found)
+        top = _RANGES[name]
+        ours = np.abs(found.sides.reference[found.at])
+        ours = ours[np.isfinite(ours)]
+        inputs = max((_largest(both.candidate) for both in case.inputs.values()), default=0.0)
+        if ours.size and float(np.median(ours)) > top * (1 - 2**-10):
+            evidence = f"the reference reaches {ours.max():.5g} there, beyond the {top:.5g} that {name} holds"
+        elif found.inf and float(ours.max(initial=0.0)) > top * _NEAR:
+            evidence = f"the reference reaches {ours.max():.5g}, near the {top:.5g} that {name} holds"
+        elif inputs > top * _NEAR or inputs**2 > top:
+            evidence = f"its inputs reach {inputs:.5g}: their products are beyond the {top:.5g} that {name} holds"
+        else:
+            return
+        fix = "compute this in float32, or in bfloat16, whose range is that of float32"
+        yield found.told(self.code, evidence, fix, Specific.MISTAKE, ("values.nonfinite",))
+
+
+def _narrowest(case: Case, found: _Strange) -> str:
+    """The type the candidate seems to have computed in."""
+    if case.candidate_dtype.name in _RANGES and case.candidate_dtype.name != "float32":
+        return case.candidate_dtype.name
+    finite = found.sides.candidate[np.isfinite(found.sides.candidate)]
+    top = float(np.abs(finite).max(initial=0.0))
+    half = share_on_grid(finite, "float16") > 0.999 or (
+        top <= _RANGES["float16"] and not share_on_grid(finite, "float16")
+    )
+    return "float16" if half else "float32"
+
+
+@np.errstate(all="ignore")
+def _largest(values: np.ndarray | None) -> float:
+    if values is None or values.dtype.kind not in "fV" or not values.size:
+        return 0.0
+    sizes = np.abs(np.asarray(values, np.float64))
+    return float(sizes[np.isfinite(sizes)].max(initial=0.0))
+
+
+def _rows(found: _Strange) -> str:
+    """Whole vectors along an axis are what a softmax or a norm leaves of one bad element."""
+    for axis in reversed(range(found.at.ndim)):
+        if found.at.shape[axis] > 1 and found.at.any() and not found.at.all():
+            every = found.at.all(axis=axis)
+            if np.array_equal(found.at.any(axis=axis), every):
+                return f", whole vectors along {axis_words(axis, found.at.ndim)}"
+    return ""
+
+
+NONFINITE: Final = ValuesNonfinite()
+OVERFLOW: Final = Overflow()

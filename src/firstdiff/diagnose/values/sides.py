@@ -1,0 +1,202 @@
+"""Both sides of a case as arrays, the part of them that is wrong, and what a prediction of it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp
+from typing import final
+
+import numpy as np
+
+from firstdiff import dtypes
+from firstdiff.diagnose.case import Case
+from firstdiff.diagnose.hypothesis import Explanation, Specific
+from firstdiff.diagnose.values.share import Share, share_left, typical
+from firstdiff.locate.patterns import Pattern, pattern_of
+
+_ALL = 0.999
+_SLIGHT, _BULK = 0.02, 0.25
+_WORTH_TELLING = 0.5
+_ENOUGH = 10.0
+_FAR = 50.0
+_FEW = 0.002
+_STRAYED = 0.1
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """What the candidate should have and what it has, in one shape, as float64 or complex128.
+
+    allowed: how far apart two healthy values may be, element by element
+    patterns: axes of which only some indices are wrong; these sides are cut down to them
+    """
+
+    case: Case
+    reference: np.ndarray
+    candidate: np.ndarray
+    allowed: np.ndarray
+    patterns: dict[int, Pattern]
+
+    @staticmethod
+    def of(case: Case) -> Sides:
+        """All of a case; the same object each time it is asked for."""
+        found = case.shared.get("sides")
+        if not isinstance(found, Sides):
+            reference, candidate = case.expected, case.candidate
+            kind = np.result_type(reference, candidate)
+            reference, candidate = reference.astype(kind, copy=False), candidate.astype(kind, copy=False)
+            found = Sides(case, reference, candidate, case.floor.allowed, {})
+            case.shared["sides"] = found
+        return found
+
+    @property
+    def ndim(self) -> int:
+        return self.reference.ndim
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.reference.shape
+
+    @property
+    def real(self) -> bool:
+        return self.reference.dtype.kind == "f"
+
+    @property
+    def eps(self) -> float:
+        """Spacing of the numbers around 1 in the coarser of the two types; 0 for whole numbers."""
+        return dtypes.eps_of(self.case.dtype)
+
+    @cached_property
+    def finite(self) -> np.ndarray:
+        return np.asarray(np.isfinite(self.reference) & np.isfinite(self.candidate))
+
+    @cached_property
+    def difference(self) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.asarray(self.candidate - self.reference)
+
+    @cached_property
+    def wrong(self) -> np.ndarray:
+        """Which elements differ: by more than is allowed, or by about as much as those that do, if far beyond noise."""
+        with np.errstate(all="ignore"):
+            apart = np.abs(self.difference)
+            beyond = self.finite & (apart > self.allowed)
+            if beyond.any():
+                usual = typical(apart[beyond])
+                beyond = self.finite & (apart > np.clip(self.allowed, _SLIGHT * usual, _BULK * usual))
+            same = (self.reference == self.candidate) | (np.isnan(self.reference) & np.isnan(self.candidate))
+        return np.asarray(beyond | (~self.finite & ~same))
+
+    @cached_property
+    def part(self) -> Sides:
+        """Cut down to the indices that are wrong: one head, the tokens from 12 on; itself if all are."""
+        found = {}
+        for axis in range(self.ndim):
+            others = tuple(other for other in range(self.ndim) if other != axis)
+            pattern = pattern_of(self.wrong.sum(axis=others).astype(np.float64))
+            if pattern is not None and pattern.share > _ALL:
+                found[axis] = pattern
+        return self.cut_to(found) if found else self
+
+    def cut_to(self, patterns: dict[int, Pattern]) -> Sides:
+        """Only some indices of some axes of a whole case."""
+        cut = self._index(patterns)
+        return Sides(self.case, self.reference[cut], self.candidate[cut], self.allowed[cut], patterns)
+
+    @property
+    def is_part(self) -> bool:
+        return bool(self.patterns)
+
+    @property
+    def place(self) -> str:
+        """Where the part is, to begin a sentence with: `in index 5 of axis 1, `; empty for all of it."""
+        words = [f"{found.words('index')} of {axis_words(axis, self.ndim)}" for axis, found in self.patterns.items()]
+        return f"in {' and '.join(words)}, " if words else ""
+
+    def told(
+        self,
+        cause: str,
+        predicted: np.ndarray,
+        evidence: str,
+        fix: str,
+        *,
+        assumed: int = 0,
+        chosen: int = 0,
+        specific: Specific = Specific.MISTAKE,
+        implies: tuple[str, ...] = (),
+        doubt: float = 0.0,
+    ) -> Iterator[Explanation]:
+        """The explanation that a prediction of these sides' candidate is, unless it explains next to nothing.
+
+        evidence: what was seen; where, and what it does to the difference, is added
+        chosen: choices, such as which index goes where, that were made to fit and that many elements confirm
+        doubt: how often this fits although it is not so; few elements add to it
+        """
+        share = self.left_by(predicted, assumed + chosen)
+        if share.left > _WORTH_TELLING or not share.evidence:
+            return
+        strays = self._strays(predicted)
+        whole = self.put_back(np.where(strays, self.candidate, predicted) if strays.any() else predicted)
+        fit = self.case.fit(whole)
+        apart = f" apart from {int(strays.sum())} elements" if strays.any() else ""
+        yield Explanation(
+            cause=cause,
+            fit=fit,
+            evidence=f"{self.place}{evidence}{apart}: {self.case.falls_to(fit)}",
+            fix=fix,
+            assumed=assumed,
+            specific=specific,
+            implies=implies,
+            doubt=1.0 - (1.0 - max(doubt, _STRAYED * bool(apart))) * (1.0 - exp(-share.evidence / _ENOUGH)),
+            predicted=whole,
+        )
+
+    def left_by(self, predicted: np.ndarray, fitted: int = 0) -> Share:
+        """How much of the difference a prediction leaves."""
+        return share_left(self.reference, self.candidate, predicted, self.wrong, fitted)
+
+    def _strays(self, predicted: np.ndarray) -> np.ndarray:
+        """The few elements that something else befell: far off where nearly all others fit."""
+        with np.errstate(all="ignore"):
+            apart = np.abs(self.candidate - predicted)
+            far = self.finite & (apart > _FAR * self.allowed) & (apart > _FAR * np.median(apart[self.finite]))
+        few = 0 < np.count_nonzero(far) <= _FEW * np.count_nonzero(self.wrong)
+        return np.asarray(far if few else np.zeros_like(far))
+
+    def put_back(self, predicted: np.ndarray) -> np.ndarray:
+        """The whole case's values with these sides' own replaced."""
+        if not self.patterns:
+            return predicted
+        whole = Sides.of(self.case).reference.copy()
+        whole[self._index(self.patterns)] = predicted
+        return whole
+
+    def _index(self, patterns: dict[int, Pattern]) -> tuple[np.ndarray, ...]:
+        shape = self.case.candidate.shape
+        lines = [
+            np.asarray(patterns[axis].indices) if axis in patterns else np.arange(n) for axis, n in enumerate(shape)
+        ]
+        return np.ix_(*lines)
+
+
+def axis_words(axis: int, ndim: int) -> str:
+    if ndim == 1:
+        return "its only axis"
+    return "the last axis" if axis == ndim - 1 else "the first axis" if axis == 0 else f"axis {axis}"
+
+
+def views(case: Case) -> Iterator[Sides]:
+    """All of a case, then the part of it that is wrong where that is less."""
+    whole = Sides.of(case)
+    yield whole
+    if whole.part is not whole:
+        yield whole.part
+
+
+def of_channels(sides: Sides) -> bool:
+    """Whether the part that is wrong is some channels, or heads, of all there are."""
+    axes = {sides.ndim - 1, *({1} if sides.ndim >= 3 else set())}
+    return any(axis in axes and pattern.form in ("one", "several") for axis, pattern in sides.patterns.items())

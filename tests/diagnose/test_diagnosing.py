@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+import firstdiff as fd
+from firstdiff.diagnose import Case, Explanation, Hypothesis, diagnose
+from firstdiff.errors import ReadError
+from firstdiff.locate import locate
+from firstdiff.schema import Pair
+from tests.diagnose.pairs import assert_first, compared, randn, traced
+from tests.locate.compared import rows_of
+
+VALUES = np.random.default_rng(0).standard_normal((4, 8)).astype("f4")
+
+
+def norms(*, width: int = 32, count: int = 2) -> nn.Sequential:
+    torch.manual_seed(0)
+    made = nn.Sequential(*(nn.LayerNorm(width) for _ in range(count)))
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape))
+    return made
+
+
+class Raises(Hypothesis):
+    """Fails."""
+
+    code = "test.raises"
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def test(self, case: Case) -> Iterator[Explanation]:
+        raise self.error
+
+
+class Doubled(Hypothesis):
+    """Twice as large."""
+
+    code = "test.doubled"
+
+    def test(self, case: Case) -> Iterator[Explanation]:
+        predicted = 2 * case.expected
+        yield Explanation(cause=self.code, fit=case.fit(predicted), evidence="twice", fix="halve it")
+
+
+def diagnosed(hypotheses: list[Hypothesis], only: str | None = None) -> tuple[tuple[Pair, ...], tuple[str, ...]]:
+    rows = rows_of({"x": VALUES, "y": VALUES}, {"x": 2 * VALUES, "y": VALUES})
+    found = diagnose(rows, locate(rows, order="recorded"), hypotheses, only)
+    return found.pairs, found.notes
+
+
+def test_a_hypothesis_that_fails_is_named_and_loses_nothing() -> None:
+    pairs, notes = diagnosed([Raises(ZeroDivisionError("by zero")), Doubled()])
+    assert pairs[0].diagnosis[0].cause == "test.doubled"
+    assert notes == ("The test for test.raises failed on x (ZeroDivisionError: by zero)",)
+
+
+def test_a_hypothesis_that_cannot_read_says_so() -> None:
+    _, notes = diagnosed([Raises(ReadError("000001.npy is gone")), Doubled()])
+    assert notes == ("test.raises could not be tested on x: 000001.npy is gone",)
+
+
+def test_one_row_can_be_asked_for() -> None:
+    pairs, notes = diagnosed([Doubled()], only="y")
+    assert all(not pair.diagnosis for pair in pairs)
+    assert "y differs by no more than another order of summation may" in notes[0]
+
+
+def test_unknown_is_an_answer_and_says_what_to_record() -> None:
+    _, notes = diagnosed([Raises(ValueError())])
+    assert notes[-1].startswith("No cause that was tested explains x; to know more, record op, attrs, inputs and parameters")
+
+
+def test_unknown_of_a_recorded_operation_points_at_what_is_left(tmp_path: Path) -> None:
+    reference, candidate = norms(count=1), norms(count=1)
+    candidate[0].register_forward_hook(lambda *given: given[2] + 0.1 * torch.sin(7 * given[2]) * given[1][0])
+    found = compared(reference, candidate, [randn(2, 9, 32)], tmp_path)
+    assert all(one.confidence < 0.9 for one in found.diagnosis)
+    if not found.diagnosis:
+        assert any("compare the code of both sides there" in note for note in found.notes)
+
+
+def test_what_the_layout_told_stays_although_the_values_agree_in_it() -> None:
+    found = fd.compare({"x": VALUES}, {"x": VALUES.T.copy()}, layout="strict")
+    assert found.diagnosis[0].cause == "layout.transpose"
+
+
+def test_rounding_has_no_cause() -> None:
+    found = fd.compare({"x": VALUES}, {"x": VALUES * np.float32(1 + 2e-7)}, atol=0.0, rtol=0.0)
+    assert found.verdict == "mismatch"
+    assert not found.diagnosis
+    assert any("no more than another order of summation may" in note for note in found.notes)
+
+
+def test_two_faults_in_two_places_are_both_named(tmp_path: Path) -> None:
+    reference, candidate = norms(), norms()
+    candidate[0].eps = 1e-2
+    candidate[1].weight = None
+    found = compared(reference, candidate, [0.1 * randn(2, 9, 32)], tmp_path)
+    named = {pair.key: pair.diagnosis[0].cause for pair in found.pairs if pair.diagnosis}
+    assert named == {"0": "norm.eps", "1": "norm.affine"}
+
+
+def test_two_faults_in_one_operation_are_found_one_after_the_other(tmp_path: Path) -> None:
+    reference, candidate = norms(count=1), norms(count=1)
+    candidate[0].eps = 1e-3
+    candidate[0].bias = None
+    found = compared(reference, candidate, [0.1 * randn(2, 9, 32)], tmp_path)
+    assert {one.cause for one in found.diagnosis[:2]} == {"bias.missing", "norm.eps"}
+    assert any("as well" in one.evidence for one in found.diagnosis)
+
+
+def test_another_recorded_attribute_is_no_proof(tmp_path: Path) -> None:
+    """The candidate records another eps and uses the right one; what it does wrong is something else."""
+    reference, candidate = norms(count=1), norms(count=1)
+    candidate[0].register_forward_pre_hook(lambda module, _: setattr(module, "eps", 1e-5))
+    candidate[0].register_forward_hook(lambda module, *_: setattr(module, "eps", 1e-2))
+    candidate[0].eps = 1e-2
+    inputs = [0.1 * randn(2, 9, 32)]
+    assert compared(reference, candidate, inputs, tmp_path).verdict == "match"
+    candidate[0].bias = None
+    assert_first(compared(reference, candidate, inputs, tmp_path), "bias.missing")
+
+
+def test_a_run_that_matches_is_not_diagnosed(tmp_path: Path) -> None:
+    reference = norms()
+    found = compared(reference, copy.deepcopy(reference), [randn(2, 9, 32)], tmp_path)
+    assert found.verdict == "match"
+    assert not found.diagnosis
+    assert not found.notes
+
+
+def test_diagnosis_can_be_left_out(tmp_path: Path) -> None:
+    reference, candidate = norms(count=1), norms(count=1)
+    candidate[0].eps = 1e-2
+    sides = [traced(made, [0.1 * randn(2, 9, 32)], tmp_path / f"{id(made)}") for made in (reference, candidate)]
+    assert fd.compare(*sides, diagnose=False).diagnosis == ()
+    assert fd.compare(*sides).diagnosis[0].cause == "norm.eps"
+
+
+def test_a_fault_is_told_from_what_came_before_it(tmp_path: Path) -> None:
+    """The second norm has wrong inputs as well: what is computed from them is the measure."""
+    reference, candidate = norms(), norms()
+    with torch.no_grad():
+        candidate[0].weight.mul_(1.5)
+    candidate[1].eps = 0.5
+    found = compared(reference, candidate, [randn(2, 9, 32)], tmp_path)
+    second = next(pair for pair in found.pairs if pair.key == "1")
+    assert second.diagnosis[0].cause == "norm.eps"
+    assert second.diagnosis[0].confidence >= 0.9
