@@ -52,6 +52,7 @@ def build_page() -> None:
     with tempfile.TemporaryDirectory(prefix=".page-", dir=PAGE.parent) as scratch:
         built = Path(scratch) / "new"
         npm("run", "build", "--", "--outDir", str(built), "--emptyOutDir")
+        npm("run", "build:shared", "--", "--outDir", str(built / "shared"))
         # a source that changes during the build must count as newer than the page
         os.utime(built / "index.html", (begun, begun))
         if PAGE.exists():

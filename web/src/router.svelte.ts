@@ -1,4 +1,6 @@
 /** Where in the page we are: typed routes over the history API, and the state kept in the query. */
+import { isShared } from "./shared/here";
+
 export type Route =
   | { page: "start" }
   | { page: "comparison"; id: string; row: number | null }
@@ -22,39 +24,56 @@ export function pathOf(route: Route): string {
   return route.row === null ? base : `${base}/row/${route.row}`;
 }
 
+/** The address within the page; a file has only the part behind the # for that. */
+function current(): URL {
+  return new URL(isShared ? location.hash.slice(1) || "/" : location.pathname + location.search, "http://localhost");
+}
+
 class Router {
-  route = $state<Route>(parseRoute(location.pathname));
-  query = $state.raw(new URLSearchParams(location.search));
+  route = $state<Route>(parseRoute(current().pathname));
+  query = $state.raw(current().searchParams);
 
   constructor() {
     addEventListener("popstate", () => this.#read());
   }
 
+  /** An address within the page as a link that others can open. */
+  link(address: string): string {
+    return isShared ? `${location.href.split("#")[0]}#${address}` : location.origin + address;
+  }
+
+  /** Goes to an address within the page. */
+  open(address: string): void {
+    this.#write(address, false);
+  }
+
   /** Goes to a route; `keepQuery` carries filters and sorting along, `replace` leaves no step for the back button. */
   go(route: Route, { replace = false, keepQuery = false }: { replace?: boolean; keepQuery?: boolean } = {}): void {
-    this.#write(pathOf(route) + (keepQuery ? location.search : ""), replace);
+    this.#write(pathOf(route) + (keepQuery ? current().search : ""), replace);
   }
 
   /** Changes some keys of the query and leaves the rest; null takes a key away. */
   setQuery(change: QueryChange, { replace = true }: { replace?: boolean } = {}): void {
-    const next = new URLSearchParams(location.search);
+    const next = new URLSearchParams(current().search);
     for (const [key, value] of Object.entries(change)) {
       if (value === null || value === "" || value === false) next.delete(key);
       else next.set(key, value === true ? "1" : String(value));
     }
     const text = next.toString();
-    this.#write(location.pathname + (text ? `?${text}` : ""), replace);
+    this.#write(current().pathname + (text ? `?${text}` : ""), replace);
   }
 
   #write(address: string, replace: boolean): void {
-    if (address === location.pathname + location.search) return;
-    history[replace ? "replaceState" : "pushState"](null, "", address);
+    const now = current();
+    if (address === now.pathname + now.search) return;
+    history[replace ? "replaceState" : "pushState"](null, "", isShared ? `#${address}` : address);
     this.#read();
   }
 
   #read(): void {
-    this.route = parseRoute(location.pathname);
-    this.query = new URLSearchParams(location.search);
+    const now = current();
+    this.route = parseRoute(now.pathname);
+    this.query = now.searchParams;
   }
 }
 
@@ -65,9 +84,8 @@ export function followLinks(event: MouseEvent): void {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const link = (event.target as Element | null)?.closest?.("a[href]");
   if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
-  const address = new URL(link.href);
-  if (address.origin !== location.origin || address.pathname.startsWith("/api/") || address.hash) return;
+  const address = link.getAttribute("href") ?? "";
+  if (!address.startsWith("/") || address.startsWith("//") || address.startsWith("/api/") || address.includes("#")) return;
   event.preventDefault();
-  history.pushState(null, "", address.pathname + address.search);
-  dispatchEvent(new PopStateEvent("popstate"));
+  router.open(address);
 }

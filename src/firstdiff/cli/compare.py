@@ -42,7 +42,7 @@ def compare(
         str | None, typer.Option(metavar="numbered|layer_stage|natural", help="How names of plain files order them.")
     ] = None,
     format_: Annotated[
-        str, typer.Option("--format", metavar="text|json|jsonl|junit|md", help="The form of the report.")
+        str, typer.Option("--format", metavar="text|json|jsonl|junit|md|html", help="The form of the report.")
     ] = "text",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the report to a file.")] = None,
     engine: Annotated[
@@ -58,7 +58,7 @@ def compare(
     from firstdiff.reports.text import render
 
     rule = stated_order(order)
-    report = report_named(format_)
+    report = None if format_ == "html" else report_named(format_)
     with progress_bar("comparing", unit_bytes=True) as progress:
         comparison = compare_runs(
             reference,
@@ -80,8 +80,14 @@ def compare(
             threads=threads,
             progress=progress,
         )
-    text = format_ == "text"
-    pieces = render(comparison, sort=sort, every_row=every_row) if text else report.render(comparison)
+    if report is None:
+        from firstdiff.server.sharing.standalone import page_of
+
+        pieces = iter((page_of(comparison, reference, candidate, rule),))
+    elif format_ == "text":
+        pieces = render(comparison, sort=sort, every_row=every_row)
+    else:
+        pieces = report.render(comparison)
     if output is None:
         for piece in pieces:
             sys.stdout.write(piece)
@@ -102,8 +108,16 @@ def _write(path: Path, pieces: Iterator[str]) -> None:
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
                 file.writelines(pieces)
+            Path(part).chmod(_usual_mode())
             Path(part).replace(path)
         finally:
             Path(part).unlink(missing_ok=True)
     except OSError as error:
         raise WriteError(f"cannot write {path} ({error.strerror or error})") from error
+
+
+def _usual_mode() -> int:
+    """That of a file opened in the plain way; temporary ones are for their owner's eyes only."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

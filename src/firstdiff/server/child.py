@@ -19,15 +19,13 @@ from typing import IO, Any, final
 from firstdiff.comparing import Options, compare_traces
 from firstdiff.comparing.alone import look
 from firstdiff.comparing.each_other import compare_each_other
+from firstdiff.comparing.outcome import THE_SAME
 from firstdiff.errors import FirstdiffError, ReadError
 from firstdiff.json_text import from_plain, to_json
-from firstdiff.reports.sentences import divergence
 from firstdiff.schema import Comparison
-from firstdiff.server.lines import TensorLine, line_of
+from firstdiff.server.compared import write_compared
 from firstdiff.server.stated import options_in
-from firstdiff.server.third import third_keys
 from firstdiff.store.entry import Job, Outcome, Progress
-from firstdiff.store.results import Written, write_result
 from firstdiff.store.sides import Files, open_given
 from firstdiff.trace import Trace
 
@@ -36,11 +34,21 @@ _TELL_EVERY = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the parent sends: the job, the files of sides that were uploaded, and where the result goes."""
+    """What the parent sends.
+
+    files: of the sides that were uploaded
+    folder: where the result goes
+    same_bytes: whether both sides were uploaded and hold the same
+    """
 
     job: Job
     files: dict[str, Files]
     folder: str
+    same_bytes: bool = False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return (THE_SAME,) if self.same_bytes else ()
 
 
 @final
@@ -87,18 +95,10 @@ def run(task: Task, tell: Teller) -> Outcome:
     options = options_in(job.options, job.edits)
     tell.stage_begins("pairing")
     comparison = _KINDS[job.kind](traces, options, tell.comparing)
-    comparison = replace(comparison, warnings=(*comparison.warnings, *unopened))
+    told = [text for text in comparison.warnings if text != THE_SAME or not task.files]  # an upload has no place
+    comparison = replace(comparison, warnings=(*task.warnings, *told, *unopened))
     tell.stage_begins("writing")
-    third = third_keys(comparison, traces["reference"], traces["third"]) if "third" in traces else {}
-    tensors = {side: _tensors(comparison, side, trace) for side, trace in traces.items()}
-    write_result(Path(task.folder), Written(comparison, map(line_of, comparison.pairs), tensors, third))
-    first = comparison.first_divergence
-    return Outcome(
-        verdict=None if job.kind == "look" else comparison.verdict,
-        summary=comparison.summary,
-        first=divergence(comparison, first) if first else None,
-        tensors={side: len(trace) for side, trace in traces.items()},
-    )
+    return write_compared(Path(task.folder), job.kind, comparison, traces)
 
 
 def _open(task: Task, tell: Teller) -> tuple[dict[str, Trace], list[str]]:
@@ -122,23 +122,6 @@ _KINDS: dict[str, _Compare] = {
     "look": lambda traces, options, tell: look(traces["reference"], options, tell),
     "self": lambda traces, options, tell: compare_each_other(traces["reference"], options, tell),
 }
-
-
-def _tensors(comparison: Comparison, side: str, trace: Trace) -> list[TensorLine]:
-    rows: dict[str, int] = {}
-    for pair in comparison.pairs:
-        info = pair.reference if side == "reference" else pair.candidate
-        for key in info.name.split(" + ") if info else ():
-            rows.setdefault(key, pair.index)
-    return [
-        TensorLine(
-            key=str(tensor.key),
-            shape=tensor.source.shape if tensor.source else None,
-            dtype=tensor.source.dtype.name if tensor.source else None,
-            row=rows.get(str(tensor.key)),
-        )
-        for tensor in trace
-    ]
 
 
 def main() -> None:

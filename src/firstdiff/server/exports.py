@@ -17,12 +17,17 @@ RAW = "application/octet-stream"
 def raw(values: np.ndarray, dtype: str, headers: dict[str, str] | None = None) -> Response:
     """Little-endian bytes in C order; shape and type are in the headers."""
     shape = ",".join(map(str, values.shape))
-    little = values.astype(values.dtype.newbyteorder("<"), copy=False) if values.dtype.byteorder == ">" else values
     return Response(
-        np.ascontiguousarray(little).tobytes(),
+        little_endian(values),
         media_type=RAW,
         headers={"X-Shape": shape, "X-Dtype": dtype, "Cache-Control": "no-store", **(headers or {})},
     )
+
+
+def little_endian(values: np.ndarray) -> bytes:
+    """The elements in C order."""
+    little = values.astype(values.dtype.newbyteorder("<"), copy=False) if values.dtype.byteorder == ">" else values
+    return np.ascontiguousarray(little).tobytes()
 
 
 def stamp_text(stamp: object) -> str:

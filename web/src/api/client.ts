@@ -1,4 +1,6 @@
 /** Typed fetch: an error is one sentence, a dropped connection is tried again. */
+import { send } from "./transport";
+
 export class ApiError extends Error {
   readonly status: number;
   /** The body the server sent with the error, for callers that read more than the sentence. */
@@ -49,7 +51,7 @@ export async function askJson<T>(path: string, asked: Asked = {}): Promise<T> {
 async function once(path: string, { method = "GET", json, body, headers = {}, signal }: Asked): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(path, {
+    response = await send(path, {
       method,
       headers: json === undefined ? headers : { ...headers, "Content-Type": "application/json" },
       body: json === undefined ? (body ?? null) : JSON.stringify(json),

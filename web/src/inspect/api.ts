@@ -109,7 +109,7 @@ export class RowAddress {
   readonly row: number;
   /** Called when the files behind a side are no longer what they were. */
   onchanged: (side: SideName) => void = () => undefined;
-  readonly #stamps = new Map<SideName, string>();
+  readonly #stamps = new Map<string, string>();
 
   constructor(comparison: string, row: number) {
     this.comparison = comparison;
@@ -129,16 +129,16 @@ export class RowAddress {
 
   async slice(side: SideName, space: Space, part: Part, signal?: AbortSignal): Promise<Values> {
     const response = await ask(this.to("slice", { side, space, ...part }), { signal });
-    this.#noteStamp(side, response.headers.get("X-Stamp"));
+    this.#noteStamp(side, space, response.headers.get("X-Stamp"));
     const shape = (response.headers.get("X-Shape") ?? "").split(",").filter(Boolean).map(Number);
     return new Values(await response.arrayBuffer(), shape, response.headers.get("X-Dtype") ?? "");
   }
 
   /** The stamp of a side's files changes when they do. */
-  #noteStamp(side: SideName, stamp: string | null): void {
-    const before = this.#stamps.get(side);
+  #noteStamp(side: SideName, space: Space, stamp: string | null): void {
+    const before = this.#stamps.get(`${side} ${space}`);
     if (stamp === null || stamp === before) return;
-    this.#stamps.set(side, stamp);
+    this.#stamps.set(`${side} ${space}`, stamp);
     if (before !== undefined) this.onchanged(side);
   }
 

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Response
 from firstdiff.reports import report_named
 from firstdiff.server.answers import download
 from firstdiff.server.context import Shared
+from firstdiff.server.sharing import shared_page
 from firstdiff.server.wire import ReportFormat
 
 router = APIRouter()
@@ -22,5 +23,8 @@ _KINDS: dict[ReportFormat, tuple[str, str]] = {
 def get_report(comparison: str, context: Shared, format: ReportFormat = "json") -> Response:
     result = context.result(comparison)
     ending, media_type = _KINDS[format]
-    pieces = report_named(format).render(context.opened.comparison(comparison, result))
-    return download("".join(pieces), f"firstdiff-{comparison}.{ending}", media_type)
+    if format == "html":
+        text = shared_page(context, comparison)
+    else:
+        text = "".join(report_named(format).render(context.opened.comparison(comparison, result)))
+    return download(text, f"firstdiff-{comparison}.{ending}", media_type)

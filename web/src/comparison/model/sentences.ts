@@ -88,7 +88,9 @@ export function aloneWords(isolated: NonNullable<Pair["isolated"]>): string {
 
 /** What there is to say where no row is the first divergence. */
 export function outcomeWords(verdict: Verdict, summary: Summary): string {
-  if (verdict === "not_compared") return "Nothing was compared: no tensor of one side was paired with one of the other.";
+  if (verdict === "not_compared") {
+    return summary.failed > 0 ? "Nothing was compared: no pair of tensors could be read." : "Nothing was compared: no tensor of one side was paired with one of the other.";
+  }
   if (verdict === "match") return "Every tensor that was compared matches.";
   const compared = summary.match + summary.mismatch;
   if (summary.mismatch > 0) return `${count(summary.mismatch)} of ${counted(compared, "pair")} differ.`;

@@ -1,7 +1,9 @@
 import { untrack } from "svelte";
 import { pathOf, router } from "../../router.svelte";
+import { isShared } from "../../shared/here";
 import { withLayout, withoutPair, withPair } from "../model/edits";
 import { outcome } from "../model/judging";
+import { moved } from "../model/moved";
 import type { Outcome } from "../model/judging";
 import type { Item } from "../model/listing";
 import { rowId } from "../model/listing";
@@ -23,6 +25,7 @@ export class ComparisonPage {
   readonly pairing: PairingEdits;
   readonly table: Table;
   #trail: Trail = [];
+  #known: readonly RowLine[] = [];
 
   readonly outcome: Outcome | null = $derived.by(() =>
     this.run.head === null ? null : outcome(this.run.head, this.run.rows, this.tolerances.judged),
@@ -32,7 +35,9 @@ export class ComparisonPage {
     () => new Map((this.tolerances.judged?.rows ?? []).map((row) => [row.index, row])),
   );
   readonly look: boolean = $derived.by(() => this.run.entry?.kind === "look");
-  readonly editable: boolean = $derived.by(() => this.run.entry?.kind === "pair");
+  /** Whether other tolerances can be tried. */
+  readonly judgeable: boolean = $derived.by(() => !isShared && !this.look);
+  readonly editable: boolean = $derived.by(() => !isShared && this.run.entry?.kind === "pair");
 
   constructor(id: string) {
     this.id = id;
@@ -85,6 +90,8 @@ export class ComparisonPage {
   renew(): void {
     untrack(() => {
       this.details.forget();
+      this.#keepPlaces(moved(this.#known, this.run.rows));
+      this.#known = this.run.rows;
       if (this.run.head !== null) this.tolerances.start(this.run.head);
       if (this.editable) void this.pairing.load();
     });
@@ -105,6 +112,19 @@ export class ComparisonPage {
   close(): void {
     this.run.close();
     this.tolerances.close();
+  }
+
+  /** What was open stays open, wherever a new result has put it, and a focus that goes with the old one is kept. */
+  #keepPlaces(now: (index: number) => number | null): void {
+    if (this.#known.length === 0) return;
+    const following = (indices: Iterable<number>): number[] => [...indices].flatMap((index) => now(index) ?? []);
+    const shown = this.#trail.at(-1);
+    this.table.opened = new Set(following(this.table.opened));
+    this.#trail = following(this.#trail);
+    const row = this.#trail.at(-1) ?? null;
+    if (shown !== undefined) router.go({ page: "comparison", id: this.id, row }, { keepQuery: true, replace: true });
+    const lost = document.activeElement === document.body || document.activeElement?.closest("[role=treegrid]");
+    if (lost && row !== null) this.table.go(rowId(row));
   }
 
   #edit(change: (edits: Edits) => Edits): void {

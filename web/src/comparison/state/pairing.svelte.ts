@@ -1,5 +1,6 @@
 import { sentence } from "../../api/client";
 import type { Entry } from "../../api/types";
+import { toasts } from "../../toasts.svelte";
 import { edits, putEdits } from "../api";
 import { NO_EDITS } from "../model/edits";
 import type { Edits } from "../model/types";
@@ -51,6 +52,7 @@ export class PairingEdits {
       return true;
     } catch (error) {
       this.problem = sentence(error);
+      toasts.say(this.problem, "error");
       return false;
     } finally {
       this.busy = false;

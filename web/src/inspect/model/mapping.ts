@@ -28,15 +28,20 @@ export function copied(from: Held, shape: readonly number[]): Held {
   return { shown: shown.length === from.shown.length ? shown : heldFirst(shape).shown, index };
 }
 
-/** The order of axes that two choices stand for, as a recipe; null where they stand for none. */
+/** The order of axes that two choices stand for, as a recipe; null where they stand for none. Held axes of length 1 come and go. */
 export function recipeOf(reference: Held, candidate: Held, shapes: readonly [readonly number[], readonly number[]]): string | null {
   const [ours, theirs] = shapes;
-  if (ours.length !== theirs.length || reference.shown.length !== candidate.shown.length) return null;
-  const rest = (held: Held): number[] => held.index.map((_, dim) => dim).filter((dim) => !held.shown.includes(dim));
-  const order = new Array<number>(ours.length);
-  rest(reference).forEach((dim, place) => (order[dim] = rest(candidate)[place] ?? 0));
-  reference.shown.forEach((dim, place) => (order[dim] = candidate.shown[place] ?? 0));
-  if (order.every((dim, place) => dim === place) || order.some((dim, place) => theirs[dim] !== ours[place])) return null;
-  const names = theirs.map((_, dim) => String.fromCharCode(97 + dim));
-  return `${names.join(" ")} -> ${order.map((dim) => names[dim]).join(" ")}`;
+  const [kept, keptTheirs] = [keptAxes(reference, ours), keptAxes(candidate, theirs)];
+  if (reference.shown.length !== candidate.shown.length || kept.length !== keptTheirs.length) return null;
+  const partner = new Map(kept.map((dim, place) => [dim, keptTheirs[place] as number]));
+  if (kept.some((dim) => ours[dim] !== theirs[partner.get(dim) ?? -1])) return null;
+  const names = new Map([...keptTheirs].sort((one, other) => one - other).map((dim, place) => [dim, String.fromCharCode(97 + place)]));
+  const from = theirs.map((_, dim) => names.get(dim) ?? "1").join(" ");
+  const to = ours.map((_, dim) => names.get(partner.get(dim) ?? -1) ?? "1").join(" ");
+  return from === to ? null : `${from} -> ${to}`;
+}
+
+/** The shown axes in their order, then those held that are longer than 1. */
+function keptAxes({ shown, index }: Held, shape: readonly number[]): number[] {
+  return [...shown, ...index.map((_, dim) => dim).filter((dim) => !shown.includes(dim) && shape[dim] !== 1)];
 }

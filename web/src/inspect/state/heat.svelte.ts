@@ -117,6 +117,13 @@ function rasterOf(cells: Float64Array, look: Looking, view: Viewport): Raster {
   return isTurned(look) ? transposed({ rows: raster.columns, columns: raster.rows, cells: raster.cells }) : raster;
 }
 
+/** A slice of one or two whole dimensions, in the order in which they are shown. */
+export function rasterOfSlice(values: Values, shown: readonly number[]): Raster {
+  const [high, wide] = values.shape.length === 2 ? (values.shape as [number, number]) : [1, values.size];
+  const raster = { rows: high, columns: wide, cells: values.numbers() };
+  return (shown[0] ?? 0) > (shown[1] ?? Infinity) ? transposed(raster) : raster;
+}
+
 function transposed({ rows, columns, cells }: Raster): Raster {
   const turned = new Float64Array(cells.length);
   for (let row = 0; row < rows; row++) for (let column = 0; column < columns; column++) turned[column * rows + row] = cells[row * columns + column] as number;

@@ -1,5 +1,6 @@
 /** One open inspector: what is looked at, and the values that are there. */
 import { sentence } from "../../api/client";
+import { router } from "../../router.svelte";
 import { RowAddress, type Layout, type SideName } from "../api";
 import { firstLook, flatOf, indexOf, moved, partText, planeText, showing, withShown, type Looking } from "../model/at";
 import { fromQuery, toQuery } from "../model/looking_query";
@@ -25,6 +26,7 @@ export class Inspection {
   alone = $state<"reference" | "candidate">("reference");
   readonly #latest = new Latest();
   #scheduled: Promise<void> | null = null;
+  #shownPart = "";
 
   constructor(comparison: string, row: number) {
     this.address = new RowAddress(comparison, row);
@@ -58,7 +60,7 @@ export class Inspection {
   /** The address that opens this slice again. */
   get link(): string {
     const { comparison, row } = this.address;
-    return `${location.origin}/c/${encodeURIComponent(comparison)}/row/${row}?view=values&at=${toQuery(this.look, this.shape)}`;
+    return router.link(`/c/${encodeURIComponent(comparison)}/row/${row}?view=values&at=${toQuery(this.look, this.shape)}`);
   }
 
   get plane(): string {
@@ -141,11 +143,13 @@ export class Inspection {
 
   async #load(): Promise<void> {
     const look = this.look;
+    const part = JSON.stringify([partText(look, this.shape), this.present]);
     try {
-      const found = await this.#latest.run((signal) => this.#fetch(look, signal));
+      const found = part === this.#shownPart && !this.problem ? this.sides : await this.#latest.run((signal) => this.#fetch(look, signal));
       if (!found) return;
       this.sides = found;
       this.shownLook = look;
+      this.#shownPart = part;
       this.problem = null;
     } catch (error) {
       this.problem = sentence(error);

@@ -1,0 +1,19 @@
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig } from "vite";
+
+/** The page once more, as one script and one style that go into a shared file. */
+export default defineConfig({
+  plugins: [svelte()],
+  publicDir: false,
+  build: {
+    outDir: "../src/firstdiff/server/static/shared",
+    emptyOutDir: true,
+    target: "es2022",
+    modulePreload: false,
+    cssCodeSplit: false,
+    rolldownOptions: {
+      input: "src/shared/main.ts",
+      output: { format: "iife", codeSplitting: false, entryFileNames: "page.js", assetFileNames: "page[extname]" },
+    },
+  },
+});
