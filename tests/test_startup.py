@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+SERVER = {"fastapi", "pydantic", "starlette", "uvicorn"}
 FRAMEWORKS = {"torch", "numba", "onnx", "onnxruntime", "h5py", "scipy", "jax", "tensorflow", "transformers", "gguf"}
 
 
@@ -29,7 +30,7 @@ except SystemExit as stop:
 
 @pytest.mark.parametrize("code", ["import firstdiff", HELP], ids=["import", "help"])
 def test_no_framework_is_loaded(code: str) -> None:
-    assert modules_after(code).isdisjoint(FRAMEWORKS | {"numpy"})
+    assert modules_after(code).isdisjoint(FRAMEWORKS | SERVER | {"numpy"})
 
 
 def test_a_trace_opens_without_a_framework(tmp_path) -> None:

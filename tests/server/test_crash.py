@@ -109,6 +109,17 @@ def test_a_server_killed_in_a_comparison_starts_it_again(serve: Start, tmp_path:
     assert [folder.name for folder in results.iterdir()] == ["000001"]
 
 
+def test_another_server_on_the_same_home_takes_over(serve: Start, tmp_path: Path) -> None:
+    reference, candidate = slow_runs(tmp_path)
+    process, client = serve()
+    _, other = serve()
+    body = {"reference": {"path": str(reference)}, "candidate": {"path": str(candidate)}}
+    comparison = client.post("/api/comparisons", json=body).json()["id"]
+    until(other, comparison, "running")
+    kill(process)
+    assert until(other, comparison, "done", "failed")["state"] == "done"
+
+
 def test_a_finished_comparison_survives(serve: Start, runs: tuple[Path, Path]) -> None:
     process, client = serve(*runs)
     (listed,) = client.get("/api/comparisons").json()["comparisons"]

@@ -81,6 +81,37 @@ def test_an_allowed_origin_may_send_traces_but_name_no_files(open_page: Opener, 
     assert "access-control-allow-origin" not in other.headers
 
 
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:3000.evil.example"])
+def test_other_origins_are_not_even_told_what_they_might_send(open_page: Opener, origin: str) -> None:
+    page = open_page(origins=(FRIEND,))
+    asked = {"origin": origin, "access-control-request-method": "PUT"}
+    answer = page.client.options("/api/uploads", headers=asked)
+    assert answer.status_code == 403
+    assert not [name for name in answer.headers if name.startswith("access-control-allow")]
+
+
+def test_an_allowed_origin_behind_a_name_that_was_pointed_here_is_refused(open_page: Opener) -> None:
+    page = open_page(origins=(FRIEND,))
+    answer = page.client.get("/api/comparisons", headers={"origin": FRIEND, "host": "evil.example"})
+    assert answer.status_code == 403
+
+
+def test_an_allowed_origin_needs_the_token_too(open_page: Opener) -> None:
+    page = open_page(host="0.0.0.0", token=TOKEN, origins=(FRIEND,))
+    assert code(page, origin=FRIEND) == 401
+    assert code(page, origin=FRIEND, authorization=f"Bearer {TOKEN}") == 200
+    asked = {"origin": FRIEND, "access-control-request-method": "POST"}
+    assert page.client.options("/api/comparisons", headers=asked).status_code == 204
+
+
+@pytest.mark.parametrize("path", ["..%2f..%2fetc%2fpasswd", "..%2fstore.sqlite", "%2e%2e", "x%00y"])
+def test_ids_are_looked_up_and_never_become_paths(page: Page, path: str) -> None:
+    for route in ("/api/comparisons/{}", "/api/comparisons/{}/rows", "/api/uploads/{}", "/api/comparisons/{}/report"):
+        answer = page.client.get(route.format(path))
+        assert answer.status_code in (403, 404, 405)
+        assert "root:" not in answer.text
+
+
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [

@@ -3,8 +3,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import json
 import pickle
 import shutil
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -181,6 +183,62 @@ def test_names_never_become_paths(page: Page, tmp_path: Path) -> None:
     rows = {row["key"]: (row["status"], row["reason"]) for row in page.get(f"/comparisons/{entry['id']}/rows")["rows"]}
     assert rows["ok"][0] == rows["b"][0] == "match"
     assert all(rows[key][0] == "missing" for key in rows if "evil" in key)
+
+
+def links() -> dict[str, bytes]:
+    """Archives with a link to a file of this machine beside a tensor."""
+    info = zipfile.ZipInfo("secret.json")
+    info.create_system, info.external_attr = 3, 0o120777 << 16
+    zipped_file = io.BytesIO()
+    with zipfile.ZipFile(zipped_file, "w") as packed:
+        packed.writestr(info, "/etc/passwd")
+        packed.writestr("x.npy", npy([1.0]))
+    tarred = io.BytesIO()
+    with tarfile.open(fileobj=tarred, mode="w") as packed:
+        for kind, name in ((tarfile.SYMTYPE, "secret.json"), (tarfile.LNKTYPE, "hard.json")):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = kind, "/etc/passwd"
+            packed.addfile(link)
+        member = tarfile.TarInfo("x.npy")
+        member.size = len(npy([1.0]))
+        packed.addfile(member, io.BytesIO(npy([1.0])))
+    return {"x.zip": zipped_file.getvalue(), "x.tar": tarred.getvalue()}
+
+
+@pytest.mark.parametrize("name", ["x.zip", "x.tar"])
+def test_links_in_archives_lead_nowhere(page: Page, name: str) -> None:
+    entry = page.compare(page.upload((name, links()[name])), page.upload(("x.npy", npy([1.0]))))
+    rows = page.get(f"/comparisons/{entry['id']}/rows")["rows"]
+    assert [row["status"] for row in rows if row["key"] == "x"] == ["match"]
+    assert all(row["elements"] is None for row in rows if row["key"] != "x")
+    for row in rows:
+        assert "root" not in json.dumps(page.get(f"/comparisons/{entry['id']}/rows/{row['index']}"))
+
+
+def test_uploads_of_the_same_bytes_are_told_of(page: Page) -> None:
+    one, other = page.upload(("a.npy", npy([1.0]))), page.upload(("b.npy", npy([1.0])))
+    warnings = page.get(f"/comparisons/{page.compare(one, other)['id']}")["comparison"]["warnings"]
+    assert "reference and candidate are the same: they can only match" in warnings
+
+
+def test_uploads_of_one_name_are_not_taken_for_a_file_of_this_machine(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.npy").write_bytes(npy([3.0]))
+    monkeypatch.chdir(tmp_path)
+    entry = page.compare(page.upload(("x.npy", npy([1.0]))), page.upload(("x.npy", npy([2.0]))))
+    assert entry["verdict"] == "mismatch"
+    assert page.get(f"/comparisons/{entry['id']}")["comparison"]["warnings"] == []
+
+
+def test_nothing_on_the_way_is_imported_from_where_the_server_was_started(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "numpy.py").write_text("open('touched', 'w'); raise ImportError", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    upload = page.upload(("x.npy", npy([1.0])))
+    assert page.compare(upload, upload)["verdict"] == "match"
+    assert not (tmp_path / "touched").exists()
 
 
 def test_two_files_of_one_name_are_neither(page: Page) -> None:

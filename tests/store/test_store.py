@@ -1,9 +1,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,6 +119,27 @@ def test_only_what_a_run_left_behind_is_removed(store: Store) -> None:
     assert list(store.home.results(comparison).iterdir()) == []
 
 
+def test_on_a_full_disk_deleting_makes_room_first(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload = store.uploads.begin([("x", 3)]).id
+    store.uploads.put(upload, 0, 0, b"abc", hashlib.sha256(b"abc").hexdigest())
+    given = Given(label="x", upload=upload)
+    comparison = store.comparisons.add("look", {"reference": given}, {}, None)
+    store.home.result(comparison, 1).mkdir(parents=True)
+    data = store.home.results(comparison), store.home.upload(upload, 0)
+    change = Database.change
+
+    def full(database: Database, sql: str, values: Sequence[Any] = ()) -> int:
+        if sql.startswith("DELETE") and any(path.exists() for path in data):
+            raise StoreError("the disk is full")
+        return change(database, sql, values)
+
+    monkeypatch.setattr(Database, "change", full)
+    store.delete(comparison)
+    assert store.entries() == []
+    assert store.uploads.ids() == []
+    assert store.bytes() == 0
+
+
 def test_cancelling_what_is_over_changes_nothing(store: Store) -> None:
     comparison = add(store)
     store.comparisons.fail(claimed(store, "me"), "me", "it broke")
@@ -129,9 +155,9 @@ def test_what_a_dead_server_left_running_is_put_back(store: Store) -> None:
     other = store.own()
     assert (store.entry(mine).state, store.entry(theirs).state) == ("running", "queued")
     alive.close()
-    other.close()
-    store.release_dead()
+    store.release_dead(other)
     assert store.entry(mine).state == "queued"
+    other.close()
     assert list(store.home.servers.iterdir()) == []
 
 
@@ -168,6 +194,34 @@ def test_a_store_of_a_newer_firstdiff_is_left_alone(tmp_path: Path) -> None:
         Store(tmp_path)
 
 
+def test_a_store_of_version_1_opens_with_all_that_is_in_it(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "store.sqlite") as connection:
+        connection.executescript((Path(__file__).parent / "data" / "version-1.sql").read_text(encoding="utf-8"))
+    connection.close()
+    store = Store(tmp_path)
+    assert store.own().close() is None, "the server that ran the second one is gone"
+    waiting, done = store.entries()
+    assert (waiting.kind, waiting.state, waiting.name) == ("look", "queued", "ref")
+    assert (done.name, done.state, done.verdict, done.first) == (
+        "before the fix",
+        "done",
+        "mismatch",
+        "First divergence: x",
+    )
+    assert (done.summary and done.summary.mismatch, done.reference.tensors) == (2, 3)
+    assert done.candidate is not None
+    assert (done.candidate.label, done.candidate.bytes, done.candidate.present) == ("dump", 3, True)
+    job = store.job(done.id)
+    assert (job.run, job.options["atol"]) == (2, 0.5)
+    assert job.edits == Edits((KeyPair("a", "b"),), (KeyPair("c", "d"),), (StatedLayout("a", "a b -> b a"),), 3)
+    store.close()
+
+
+def test_steps_are_numbered_and_only_ever_added() -> None:
+    first = hashlib.sha256(MIGRATIONS[0].encode()).hexdigest()
+    assert first.startswith("a5f7dc0320acdca0"), "a step that was released is never changed; add another one"
+
+
 def test_a_store_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Database(tmp_path / "x.sqlite").close()
     steps = (*MIGRATIONS, "CREATE TABLE later (a INTEGER); INSERT INTO later VALUES (7)")
@@ -195,10 +249,46 @@ def test_writes_go_ahead_of_reads(store: Store) -> None:
     connection.close()
 
 
-def test_a_home_that_cannot_be(tmp_path: Path) -> None:
+@pytest.mark.parametrize("home", ["file", "file/below", "/proc/firstdiff"])
+def test_a_home_that_cannot_be(tmp_path: Path, home: str) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreError, match="choose another --home"):
-        Store(tmp_path / "file")
+        Store(tmp_path / home)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Root may write anywhere: the test needs somebody who may not."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+def test_a_home_that_may_not_be_written_to() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) / "home"
+        Store(home).close()
+        Path(folder).chmod(0o755)
+        home.chmod(0o555)
+        home.joinpath("store.sqlite").chmod(0o444)
+        with as_nobody(), pytest.raises(StoreError, match="choose another --home") as wrong:
+            Store(home)
+        assert "\n" not in str(wrong.value)
+        home.chmod(0o755)
+
+
+def test_a_home_in_which_a_server_cannot_sign_in(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (tmp_path / "servers").write_text("in the way")
+    with pytest.raises(StoreError, match="choose another --home"):
+        store.own()
+    store.close()
 
 
 def test_the_home_can_be_stated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from firstdiff.viewing import (
     Cut,
     Sought,
     common_mappings,
-    histogram,
+    histograms,
     largest,
     mapped_view,
     overview,
@@ -138,8 +138,9 @@ def test_a_search_goes_on_from_where_it_was(sought: Sought, places: list[int]) -
 
 def test_mismatches_are_found_by_what_is_allowed() -> None:
     ours, theirs = np.array([1.0, 100.0, np.nan, 2.0]), np.array([1.2, 101.0, np.nan, np.nan])
-    sought = Sought("mismatch", atol=0.1, rtol=0.02)
-    assert [found.flat for found in search((source(ours), source(theirs)), sought, count=9)] == [0, 3]
+    for equal_nan, places in ((False, [0, 2, 3]), (True, [0, 3])):
+        sought = Sought("mismatch", atol=0.1, rtol=0.02, equal_nan=equal_nan)
+        assert [found.flat for found in search((source(ours), source(theirs)), sought, count=9)] == places
 
 
 @settings(max_examples=40, deadline=None)
@@ -166,17 +167,17 @@ def test_a_profile_of_large_tensors_goes_piece_by_piece(shape: tuple[int, ...], 
 
 def test_a_histogram_counts_what_is_not_finite_apart() -> None:
     values = np.array([0.0, 1.0, 2.0, 3.0, np.nan, np.inf, -np.inf], np.float32)
-    found = histogram((source(values),), Cut.whole((7,)), 3)
+    found = histograms([(source(values),)], Cut.whole((7,)), 3)[0]
     assert (found.edges, found.counts, found.nan, found.inf, found.sampled) == ((0, 1, 2, 3), (1, 1, 2), 1, 2, False)
-    constant = histogram((source(np.full(5, 7.0)),), Cut.whole((5,)), 8)
+    constant = histograms([(source(np.full(5, 7.0)),)], Cut.whole((5,)), 8)[0]
     assert sum(constant.counts) == 5
-    assert histogram((source(np.zeros(0)),), Cut.whole((0,)), 8).counts == ()
-    assert sum(histogram((source([-1.7e308, 1.7e308]),), Cut.whole((2,)), 4).counts) == 2
+    assert histograms([(source(np.zeros(0)),)], Cut.whole((0,)), 8)[0].counts == ()
+    assert sum(histograms([(source([-1.7e308, 1.7e308]),)], Cut.whole((2,)), 4)[0].counts) == 2
 
 
 def test_a_large_tensor_is_sampled_and_that_is_said() -> None:
     values = np.arange(6_000_000, dtype=np.float32).reshape(2, -1)
-    assert histogram((source(values),), Cut.whole(values.shape), 10).sampled
+    assert histograms([(source(values),)], Cut.whole(values.shape), 10)[0].sampled
     pairs, sampled = scatter(source(values), source(values), Cut.whole(values.shape), 100)
     assert sampled
     assert pairs.shape[0] <= 100

@@ -79,7 +79,7 @@ class Jobs:
     def _claim(self) -> Job | None:
         """One at a time looks; another server's that died is taken over."""
         with self._wake, suppress(FirstdiffError):
-            self._store.release_dead()
+            self._store.release_dead(self._owner)
             return self._store.comparisons.claim(self._owner.id)
         return None
 
@@ -118,6 +118,7 @@ class Jobs:
             "job": job,
             "files": {side: found for side, found in files.items() if found is not None},
             "folder": str(self._store.home.result(job.id, job.run)),
+            "same_bytes": self._same_bytes(job),
         }
         with tempfile.TemporaryFile() as log:
             process = _spawn(log)
@@ -130,6 +131,10 @@ class Jobs:
                 for pipe in (process.stdin, process.stdout):
                     with suppress(OSError):
                         pipe.close() if pipe else None
+
+    def _same_bytes(self, job: Job) -> bool:
+        sides = job.sides
+        return "candidate" in sides and self._store.same_bytes(sides["reference"], sides["candidate"])
 
     def _followed(self, job: Job, process: subprocess.Popen[str], task: str, log: IO[bytes]) -> dict[str, Any]:
         assert process.stdin is not None
@@ -154,7 +159,7 @@ def _spawn(log: IO[bytes]) -> subprocess.Popen[str]:
         {"creationflags": 0x200} if sys.platform == "win32" else {"start_new_session": True}  # CREATE_NEW_PROCESS_GROUP
     )
     return subprocess.Popen(
-        [sys.executable, "-m", "firstdiff.server.child"],
+        [sys.executable, "-P", "-m", "firstdiff.server.child"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,

@@ -6,8 +6,9 @@ import json
 import shutil
 import sqlite3
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
+from firstdiff.json_text import from_plain
 from firstdiff.schema import Summary
 from firstdiff.store.comparisons import Comparisons, edits_of, job_of
 from firstdiff.store.database import Database, StoreError
@@ -15,7 +16,8 @@ from firstdiff.store.entry import Edits, Entry, Given, Job, Outcome, Progress, S
 from firstdiff.store.home import Home, bytes_below, default_home
 from firstdiff.store.owners import Owner, is_alive
 from firstdiff.store.results import run_of
-from firstdiff.store.uploads import UnknownError, Upload, Uploads
+from firstdiff.store.sweeping import sweep
+from firstdiff.store.uploads import UnknownError, Uploads
 
 __all__ = ["Edits", "Entry", "Given", "Home", "Job", "Outcome", "Progress", "Store", "StoreError", "default_home"]
 
@@ -39,15 +41,16 @@ class Store:
         self._database.close()
 
     def own(self) -> Owner:
-        """Sign in as a server that runs comparisons; what dead ones left running is put back."""
+        """Sign in as a server that runs comparisons; what dead ones left is put back, or cleared away."""
+        sweep(self)
         owner = Owner(self.home.servers)
-        self.release_dead()
+        self.release_dead(owner)
         return owner
 
-    def release_dead(self) -> None:
-        """Put back what servers that are gone left running."""
+    def release_dead(self, but: Owner) -> None:
+        """Put back what servers that are gone left running; whoever asks is alive, whatever the file system says."""
         for owner in self.comparisons.owners():
-            if owner and not is_alive(self.home.servers, owner):
+            if owner != but.id and not is_alive(self.home.servers, owner):
                 self.comparisons.release(owner)
 
     def entry(self, comparison: str) -> Entry:
@@ -66,6 +69,12 @@ class Store:
 
     def edits(self, comparison: str) -> Edits:
         return edits_of(json.loads(self.comparisons.row(comparison)["edits"]))
+
+    def same_bytes(self, one: Given, other: Given) -> bool:
+        """Whether two uploads hold the same; of paths nothing is known."""
+        if one.upload is None or other.upload is None:
+            return False
+        return one.upload == other.upload or self.uploads.digests(one.upload) == self.uploads.digests(other.upload)
 
     def stamp(self, given: Given) -> object:
         """Changes when the files behind a side do; uploads never do."""
@@ -88,14 +97,21 @@ class Store:
 
     def delete(self, comparison: str) -> None:
         """Forget a comparison, its results, and the uploads that no other one uses."""
-        for upload in self.comparisons.delete(comparison):
+        try:
+            unused = self.comparisons.delete(comparison)
+        except StoreError:  # a full disk: room comes first
+            shutil.rmtree(self.home.results(comparison), ignore_errors=True)
+            for upload in self.comparisons.own_uploads(comparison):
+                self.uploads.drop_data(upload)
+            unused = self.comparisons.delete(comparison)
+        for upload in unused:
             self.uploads.delete(upload)
         shutil.rmtree(self.home.results(comparison), ignore_errors=True)
 
     def _entry(self, row: sqlite3.Row) -> Entry:
         outcome = json.loads(row["outcome"]) if row["outcome"] else None
         sides = {
-            side: self._side(Given(**given), (outcome or {}).get("tensors", {}).get(side))
+            side: self._side(from_plain(Given, given), (outcome or {}).get("tensors", {}).get(side))
             for side, given in json.loads(row["sides"]).items()
         }
         uploaded = {side.upload: side.bytes or 0 for side in sides.values() if side.upload}
@@ -110,7 +126,7 @@ class Store:
             candidate=sides.get("candidate"),
             third=sides.get("third"),
             verdict=outcome and outcome["verdict"],
-            summary=Summary(**outcome["summary"]) if outcome else None,
+            summary=from_plain(Summary, outcome["summary"]) if outcome else None,
             first=outcome and outcome["first"],
             bytes=sum(uploaded.values()) + bytes_below(self.home.results(row["id"])),
             progress=_progress(row["progress"]),
@@ -120,19 +136,13 @@ class Store:
     def _side(self, given: Given, tensors: int | None) -> SideOut:
         size: int | None
         if given.upload is not None:
-            upload = self._upload(given.upload)
-            present, size = upload is not None and upload.complete, upload.bytes if upload else None
+            arrived = self.uploads.have(given.upload)
+            present, size = arrived is not None and arrived.have == arrived.size, arrived.have if arrived else None
         else:
             present, size = _there(given.path)
         return SideOut(
             label=given.label, path=given.path, upload=given.upload, tensors=tensors, bytes=size, present=present
         )
-
-    def _upload(self, upload: str) -> Upload | None:
-        try:
-            return self.uploads.get(upload)
-        except UnknownError:
-            return None
 
 
 def _there(path: str | None) -> tuple[bool, int | None]:
@@ -152,5 +162,4 @@ def _stamp(path: str | None) -> object:
 
 
 def _progress(stored: str | None) -> Progress | None:
-    fields: dict[str, Any] | None = json.loads(stored) if stored else None
-    return Progress(**fields) if fields else None
+    return from_plain(Progress, json.loads(stored)) if stored else None

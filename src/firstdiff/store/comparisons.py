@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from typing import Any, final
 
 from firstdiff.errors import UsageError
-from firstdiff.json_text import to_json
+from firstdiff.json_text import from_plain, to_json
 from firstdiff.store.clock import now
 from firstdiff.store.database import Database
-from firstdiff.store.entry import Edits, Given, Job, KeyPair, Kind, Outcome, Progress, SideName, StatedLayout
+from firstdiff.store.entry import Edits, Given, Job, Kind, Outcome, Progress, SideName
 from firstdiff.store.uploads import UnknownError
 
 _MAX_NAME = 500
@@ -132,7 +132,9 @@ class Comparisons:
         """Everyone who runs something."""
         return [
             row["owner"]
-            for row in self._database.rows("SELECT DISTINCT owner FROM comparisons WHERE state = 'running'")
+            for row in self._database.rows(
+                "SELECT DISTINCT owner FROM comparisons WHERE state = 'running' AND owner IS NOT NULL"
+            )
         ]
 
     def rename(self, comparison: str, name: str) -> None:
@@ -149,9 +151,14 @@ class Comparisons:
     def delete(self, comparison: str) -> tuple[str, ...]:
         """Forget it; returns the uploads that no other comparison uses."""
         with self._database.transaction():
-            own = uploads_of(self.row(comparison))
+            own = self.own_uploads(comparison)
             self._database.change("DELETE FROM comparisons WHERE id = ?", (comparison,))
-            others = {upload for row in self.rows() for upload in uploads_of(row)}
+        return own
+
+    def own_uploads(self, comparison: str) -> tuple[str, ...]:
+        """The uploads of a comparison that no other one uses."""
+        own = uploads_of(self.row(comparison))
+        others = {upload for row in self.rows() if row["id"] != comparison for upload in uploads_of(row)}
         return tuple(upload for upload in own if upload not in others)
 
 
@@ -161,19 +168,14 @@ def job_of(row: sqlite3.Row) -> Job:
         id=row["id"],
         kind=row["kind"],
         run=row["run"],
-        sides={side: Given(**given) for side, given in json.loads(row["sides"]).items()},
+        sides={side: from_plain(Given, given) for side, given in json.loads(row["sides"]).items()},
         options=json.loads(row["options"]),
         edits=edits_of(json.loads(row["edits"])),
     )
 
 
 def edits_of(stored: Mapping[str, Any]) -> Edits:
-    return Edits(
-        pairs=tuple(KeyPair(**pair) for pair in stored["pairs"]),
-        dropped=tuple(KeyPair(**pair) for pair in stored["dropped"]),
-        layouts=tuple(StatedLayout(**layout) for layout in stored["layouts"]),
-        layer_offset=stored["layer_offset"],
-    )
+    return from_plain(Edits, stored)
 
 
 def uploads_of(row: sqlite3.Row) -> tuple[str, ...]:

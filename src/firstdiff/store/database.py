@@ -90,4 +90,6 @@ class Database:
 def _reason(error: Exception) -> str:
     if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
         return "the disk is full; delete comparisons or make room"
+    if "readonly" in str(error):
+        return "it may not be written to; choose another --home"
     return getattr(error, "strerror", None) or str(error)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import final
 
+from firstdiff.store.database import StoreError
 from firstdiff.trace.lock import lock
 
 
@@ -15,10 +16,13 @@ class Owner:
     """One server, as others that share the home see it."""
 
     def __init__(self, servers: Path) -> None:
-        servers.mkdir(parents=True, exist_ok=True)
         self.id = secrets.token_hex(6)
         self._path = servers / self.id
-        self._file = self._path.open("x+b")
+        try:
+            servers.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("x+b")
+        except OSError as error:
+            raise StoreError(f"cannot write to {servers} ({error.strerror or error}); choose another --home") from error
         lock(self._file)
 
     def close(self) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import secrets
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
 from firstdiff.errors import FirstdiffError, UsageError, WriteError
 from firstdiff.store.clock import now
-from firstdiff.store.database import Database
+from firstdiff.store.database import Database, StoreError
 from firstdiff.store.home import Home
 
 MAX_FILES = 200_000
@@ -58,6 +60,14 @@ class UploadFile:
     @property
     def complete(self) -> bool:
         return self.have == self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """How many bytes of an upload are here, of how many."""
+
+    have: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +132,21 @@ class Uploads:
             ),
         )
 
+    def have(self, upload: str) -> Arrived | None:
+        """How much of an upload is here; None if there is no such upload."""
+        found = self._database.rows(
+            "SELECT sum(have) AS have, sum(size) AS size FROM files WHERE upload = ? GROUP BY upload", (upload,)
+        )
+        return Arrived(found[0]["have"], found[0]["size"]) if found else None
+
+    def digests(self, upload: str) -> list[tuple[int, str]]:
+        """The pieces of all files in order: uploads that have the same hold the same bytes."""
+        rows = self._database.rows("SELECT size, digest FROM chunks WHERE upload = ? ORDER BY number, start", (upload,))
+        return [(row["size"], row["digest"]) for row in rows]
+
+    def ids(self) -> list[str]:
+        return [row["id"] for row in self._database.rows("SELECT id FROM uploads")]
+
     def put(self, upload: str, number: int, offset: int, data: bytes, digest: str) -> int:
         """Add a piece at the end of a file; returns how much of the file is here now."""
         found = self._database.rows("SELECT * FROM files WHERE upload = ? AND number = ?", (upload, number))
@@ -169,7 +194,14 @@ class Uploads:
         return None
 
     def delete(self, upload: str) -> None:
-        self._database.change("DELETE FROM uploads WHERE id = ?", (upload,))
+        try:
+            self._database.change("DELETE FROM uploads WHERE id = ?", (upload,))
+        except StoreError:  # a full disk: room comes first
+            self.drop_data(upload)
+            self._database.change("DELETE FROM uploads WHERE id = ?", (upload,))
+        self.drop_data(upload)
+
+    def drop_data(self, upload: str) -> None:
         shutil.rmtree(self._home.uploads / upload, ignore_errors=True)
 
     def size(self) -> int:
@@ -184,6 +216,8 @@ class Uploads:
                 file.write(data)
                 file.truncate()
         except OSError as error:
+            with suppress(OSError):  # half a piece is of no use, and its room may be needed to delete something
+                os.truncate(path, offset)
             raise _unwritable(error, self._home.path) from error
 
     def _make_room(self, needed: int) -> None:

@@ -6,7 +6,7 @@ from firstdiff.viewing.extremes import Element, Sought, largest, search
 from firstdiff.viewing.mapped import MappedView, mapped_view
 from firstdiff.viewing.overview import overview
 from firstdiff.viewing.profile import Profile, profile
-from firstdiff.viewing.spread import Histogram, histogram, scatter
+from firstdiff.viewing.spread import Histogram, histograms, scatter
 
 __all__ = [
     "Cut",
@@ -17,7 +17,7 @@ __all__ = [
     "Sought",
     "TriedMapping",
     "common_mappings",
-    "histogram",
+    "histograms",
     "largest",
     "mapped_view",
     "overview",

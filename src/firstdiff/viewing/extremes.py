@@ -37,7 +37,7 @@ class Sought:
 
     side: which of the two sources `value`, `range`, `nan` and `inf` look at
     low, high: the value, or the ends of the range; an end that is None is open
-    atol, rtol: what is allowed, for `mismatch`
+    atol, rtol, equal_nan: what is allowed, for `mismatch`
     """
 
     kind: Kind
@@ -46,6 +46,7 @@ class Sought:
     high: int | float | None = None
     atol: float = 0.0
     rtol: float = 0.0
+    equal_nan: bool = False
 
 
 def largest(reference: Source, candidate: Source, count: int) -> list[Element]:
@@ -116,7 +117,8 @@ def _fitting(sought: Sought) -> Fits:
 
 def _outside(ours: np.ndarray, theirs: np.ndarray, sought: Sought) -> np.ndarray:
     allowed = sought.atol + sought.rtol * np.abs(to_numbers(ours))
-    return weight(difference(ours, theirs)) > np.where(np.isfinite(allowed), allowed, 0.0)
+    outside = weight(difference(ours, theirs)) > np.where(np.isfinite(allowed), allowed, 0.0)
+    return outside if sought.equal_nan else outside | np.isnan(real(ours))
 
 
 def _wanted(values: np.ndarray, sought: Sought) -> np.ndarray:

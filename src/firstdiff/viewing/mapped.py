@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from firstdiff.trace import ArraySource, Source
 from firstdiff.trace.slices import parse_slice
 
 _MOST = 1 << 24
+# unrelated values reach a cosine of up to about this over the root of their number
+_BY_CHANCE = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +76,16 @@ def _cosine(found: Mapped) -> float | None:
 
 
 def _words(found: Mapped, cosine: float | None, identical: bool) -> str:
-    part = "" if found.covers else " where they overlap; one of them is larger"
+    part = "" if found.covers else " where they overlap (one of them is larger)"
     if not found.reference.size:
         return "There is nothing to compare: one of the slices has no elements."
     if identical:
         return "Identical: every element is the same."
     if found.differing == 0:
         return f"The same{part}."
-    if cosine is None or cosine < 0.1:
+    if cosine is not None and cosine < -0.9:
+        return f"The same with the other sign{part}."
+    if cosine is None or cosine < max(0.5, _BY_CHANCE / sqrt(found.reference.size)):
         return f"Unrelated, as far as these slices tell{part}."
     if cosine < 0.9:
         return f"Alike, but far from the same{part}: this is probably not the right mapping."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,16 +27,28 @@ class Histogram:
     sampled: bool
 
 
-def histogram(sources: tuple[Source, ...], cut: Cut, bins: int) -> Histogram:
-    """Of one source, or of the difference of two."""
+def histograms(sides: Sequence[tuple[Source, ...]], cut: Cut, bins: int) -> list[Histogram]:
+    """One for each side, all over the same bins; a side is one source, or two whose difference counts."""
+    seen = [_numbers(sources, cut) for sources in sides]
+    spread = [values[np.isfinite(values)] for values, _ in seen]
+    ends = [float(end) for values in spread if values.size for end in (values.min(), values.max())]
+    low, high = min(ends, default=0.0), max(ends, default=0.0)
+    return [
+        _binned(values, finite, bins, low, high, sampled)
+        for (values, sampled), finite in zip(seen, spread, strict=True)
+    ]
+
+
+def _numbers(sources: tuple[Source, ...], cut: Cut) -> tuple[np.ndarray, bool]:
     parts, sampled = _values(sources, cut)
-    values = real(parts[0]) if len(parts) == 1 else difference(parts[0], parts[1])
-    finite = values[np.isfinite(values)]
+    return real(parts[0]) if len(parts) == 1 else difference(parts[0], parts[1]), sampled
+
+
+def _binned(values: np.ndarray, finite: np.ndarray, bins: int, low: float, high: float, sampled: bool) -> Histogram:
     nan = int(np.isnan(values).sum())
     inf = values.size - finite.size - nan
     if not finite.size:
         return Histogram((), (), nan, inf, sampled)
-    low, high = float(finite.min()), float(finite.max())
     if not np.isfinite(high - low):  # the range itself is beyond float64
         finite, low, high = finite / 2, low / 2, high / 2
     counts, edges = np.histogram(finite, bins=bins if high > low else 1, range=(low, high) if high > low else None)

@@ -1,4 +1,4 @@
-"""What happens to a comparison, as it happens."""
+"""What happens to a comparison or an upload, as it happens."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from firstdiff.store.uploads import UnknownError
 router = APIRouter()
 _LOOK_EVERY = 0.15
 _QUIET_LOOKS = 100  # a comment after this many keeps proxies and browsers from giving up
+_STILL_HERE = ": still here\n\n"
 _OVER = ("done", "failed", "cancelled")
 
 
@@ -27,8 +28,40 @@ _OVER = ("done", "failed", "cancelled")
 )
 def follow_comparison(comparison: str, context: Shared, request: Request) -> Response:
     context.store.entry(comparison)
-    events = _events(context, comparison, request)
+    return _stream(_events(context, comparison, request))
+
+
+@router.get(
+    "/uploads/{upload}/events",
+    response_class=Response,
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "Events `progress`: `have` of `size` bytes."}
+    },
+)
+def follow_upload(upload: str, context: Shared, request: Request) -> Response:
+    context.store.uploads.get(upload)
+    return _stream(_arriving(context, upload, request))
+
+
+def _stream(events: AsyncIterator[str]) -> Response:
     return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+async def _arriving(context: Context, upload: str, request: Request) -> AsyncIterator[str]:
+    """How much of an upload is here, until all of it is, or it was thrown away."""
+    told, quiet = -1, 0
+    while not await request.is_disconnected() and not context.jobs.closing:
+        found = await run_in_threadpool(context.store.uploads.have, upload)
+        if found is None:
+            return
+        if found.have != told:
+            told, quiet = found.have, 0
+            yield _event("progress", found)
+            if found.have == found.size:
+                return
+        elif (quiet := quiet + 1) % _QUIET_LOOKS == 0:
+            yield _STILL_HERE
+        await asyncio.sleep(_LOOK_EVERY)
 
 
 async def _events(context: Context, comparison: str, request: Request) -> AsyncIterator[str]:
@@ -50,7 +83,7 @@ async def _events(context: Context, comparison: str, request: Request) -> AsyncI
             progress, quiet = entry.progress, 0
             yield _event("progress", entry.progress)
         elif (quiet := quiet + 1) % _QUIET_LOOKS == 0:
-            yield ": still here\n\n"
+            yield _STILL_HERE
         await asyncio.sleep(_LOOK_EVERY)
 
 
