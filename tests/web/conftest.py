@@ -18,7 +18,7 @@ FLAGS = (
 ).split()
 HERE = Path(__file__).parent
 
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=30_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,6 +11,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,23 @@ class Server:
         for entry in self.ask("GET", "/comparisons")["comparisons"]:
             self.ask("DELETE", f"/comparisons/{entry['id']}")
 
+    def freeze(self) -> int:
+        """Stop the process of a comparison that was just started, before it gets anywhere; SIGCONT lets it go on."""
+        assert self._process is not None
+        parent = str(self._process.pid)
+        found: list[int] = []
+
+        def there() -> bool:
+            for status in Path("/proc").glob("[0-9]*/stat"):
+                with suppress(OSError):
+                    if status.read_text().rpartition(")")[2].split()[1] == parent:
+                        found.append(int(status.parent.name))
+            return bool(found)
+
+        wait_until(there, "the server compares", every=0.01)
+        os.kill(found[0], signal.SIGSTOP)
+        return found[0]
+
     def _answers(self) -> bool:
         process = self._process
         assert process is not None
@@ -106,8 +125,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until(holds: Any, what: str) -> None:
+def wait_until(holds: Callable[[], bool], what: str, every: float = 0.05) -> None:
     deadline = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.05)
+        time.sleep(every)

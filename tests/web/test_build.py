@@ -84,7 +84,7 @@ def test_a_wheel_of_a_clean_tree_serves_the_page_and_the_demo(page: Page, server
     where = run(installed / "python", "-c", "import firstdiff; print(firstdiff.__file__)", at=installed)
     assert Path(where.strip()).is_relative_to(installed.parent)
     page.goto("/")
-    page.get_by_role("button", name="Open the demo").first.click()
+    page.get_by_role("button", name="Open the demo").click()
     page.wait_for_url("**/c/*")
     entry = server.settled(page.url.rpartition("/")[2])
     assert (entry["state"], entry["verdict"]) == ("done", "mismatch")

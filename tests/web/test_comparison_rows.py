@@ -130,9 +130,9 @@ def test_the_tolerance_used_and_the_one_that_would_pass(page: Page, mixed: str, 
 
 def test_pairing_and_layout_say_how_they_are_known(page: Page, mixed: str) -> None:
     open_row(page, mixed, "layers.1.attn")
-    expect(on.card(page, "Pairing")).to_contain_text("equal keys (exact, 100 % sure)")
+    expect(on.card(page, "Pairing")).to_contain_text("equal keys (exact, confidence 1)")
     expect(on.card(page, "Layout")).to_contain_text("a b c -> b a c")
-    expect(on.card(page, "Layout")).to_contain_text("% sure")
+    expect(on.card(page, "Layout")).to_contain_text("confidence")
 
 
 def test_causes_come_with_evidence_and_a_fix(page: Page, server: Server) -> None:

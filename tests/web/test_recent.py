@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.web import dumps
 from tests.web.serving import Server
-from tests.web.watching import axe
+from tests.web.watching import Console, axe
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_an_empty_store_offers_the_demo(page: Page, server: Server) -> None:
     page.goto("/")
     recent = page.get_by_role("region", name="Recent comparisons")
     expect(recent.get_by_text("Nothing compared yet")).to_be_visible()
-    recent.get_by_role("button", name="Open the demo").click()
+    page.get_by_role("button", name="Open the demo").click()
     page.wait_for_url("**/c/*")
     assert server.settled(page.url.rpartition("/")[2])["verdict"] == "mismatch"
 
@@ -150,6 +150,24 @@ def test_two_hundred_are_listed_and_filtered(page: Page, server: Server, good: P
     expect(page.get_by_text("No comparison contains “nothing of that name”.")).to_be_visible()
     page.get_by_label("Filter comparisons").fill("")
     assert axe(page) == []
+
+
+def test_a_stopped_server_is_said_and_the_page_comes_back_with_it(
+    page: Page, server: Server, console: Console, good: Path
+) -> None:
+    server.compare(good, good, name="still here")
+    page.goto("/")
+    expect(rows(page)).to_have_count(1)
+    server.stop()
+    page.get_by_role("button", name="Open the demo").click()
+    expect(page.get_by_role("alert")).to_contain_text("The firstdiff server does not answer.")
+    page.get_by_role("link", name="still here").click()
+    expect(page.get_by_role("alert")).to_contain_text("could not be loaded")
+    server.start()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("heading", name="still here")).to_be_visible()
+    assert all("Failed to load resource" in complaint for complaint in console.complaints)
+    console.complaints.clear()
 
 
 def test_a_stopped_server_is_said_and_tried_again(page: Page, server: Server, good: Path) -> None:

@@ -12,7 +12,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.web import dumps
 from tests.web.serving import Server
-from tests.web.watching import axe, overflows
+from tests.web.watching import Console, axe, overflows
 
 OPENED = re.compile(r"/c/[^/]+$")
 
@@ -34,7 +34,7 @@ def unfold(page: Page, title: str) -> None:
 
 def drop(page: Page, on: str, *paths: Path) -> None:
     """A real drop of files and folders by the browser's own events."""
-    box = page.get_by_role("group", name=f"{on}: drop files here").bounding_box()
+    box = page.get_by_role("region", name=on).bounding_box()
     assert box is not None
     session = page.context.new_cdp_session(page)
     data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
@@ -97,6 +97,30 @@ def test_folders_and_archives_are_dropped(page: Page, server: Server, tmp_path: 
     compare(page)
     entry = entry_opened(page, server)
     assert (entry["verdict"], entry["summary"]["match"]) == ("match", 9)  # type: ignore[index]
+
+
+def test_a_drop_on_a_filled_side_takes_its_place_and_one_beside_is_told(page: Page, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.npy", tmp_path / "second.npy"
+    for file in (first, second):
+        file.write_bytes(dumps.npy([1.0]))
+    page.goto("/")
+    reference = page.get_by_role("region", name="Reference")
+    drop(page, "Reference", first)
+    expect(reference.get_by_text("first.npy")).to_be_visible()
+    drop(page, "Reference", second)
+    expect(reference.get_by_text("second.npy")).to_be_visible()
+    expect(reference.get_by_text("first.npy")).to_have_count(0)
+    drop(page, "Recent comparisons", first)
+    expect(page.get_by_role("status").get_by_text("Drop it on Reference or on Candidate.")).to_be_visible()
+    page.get_by_role("button", name="Remove the reference").click()
+    expect(reference.get_by_text("Drop an archive, files or a folder")).to_be_visible()
+
+
+def test_an_empty_folder_is_told(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    page.goto("/")
+    drop(page, "Candidate", tmp_path / "nothing")
+    expect(page.get_by_role("region", name="Candidate").get_by_role("alert")).to_contain_text("There is no file in")
 
 
 def test_two_plain_tensor_files_are_a_pair(page: Page, server: Server, tmp_path: Path) -> None:
@@ -175,7 +199,7 @@ def test_a_third_trace_may_be_a_path_and_is_forgotten_once_used(page: Page, serv
 
 def test_the_demo_shows_a_planted_bug(page: Page, server: Server) -> None:
     page.goto("/")
-    page.get_by_role("button", name="Open the demo").first.click()
+    page.get_by_role("button", name="Open the demo").click()
     entry = entry_opened(page, server)
     assert (entry["state"], entry["verdict"]) == ("done", "mismatch")
 
@@ -235,6 +259,26 @@ def test_it_works_by_keyboard_alone(page: Page, server: Server, tmp_path: Path) 
     assert entry_opened(page, server)["verdict"] == "match"
 
 
+def test_enter_in_a_path_compares(page: Page, server: Server, tmp_path: Path) -> None:
+    folder = dumps.write_folder(tmp_path / "run", dumps.tensors())
+    page.goto("/")
+    page.get_by_label("Reference path").fill(str(folder))
+    page.get_by_label("Candidate path").fill(str(folder))
+    page.keyboard.press("Enter")
+    assert entry_opened(page, server)["verdict"] == "match"
+
+
+def test_single_keys_open_the_demo_and_lead_back(page: Page, server: Server) -> None:
+    page.goto("/")
+    expect(page.get_by_role("heading", name="Recent comparisons")).to_be_visible()
+    page.keyboard.press("d")
+    assert entry_opened(page, server)["verdict"] == "mismatch"
+    page.keyboard.press("h")
+    expect(page.get_by_role("heading", name="Where do two runs part?")).to_be_visible()
+    page.keyboard.press("c")
+    expect(page.get_by_role("alert")).to_contain_text("Both sides are empty")
+
+
 def test_the_question_mark_lists_the_keys(page: Page) -> None:
     page.goto("/")
     expect(page.get_by_role("heading", name="Where do two runs part?")).to_be_visible()
@@ -265,6 +309,7 @@ def test_it_fits_every_screen_and_axe_finds_nothing(
         [{"name": f"{'long_' * 20}{n}.npy", "mimeType": "", "buffer": dumps.npy([n])} for n in range(7)]
     )
     unfold(page, "Options")
+    unfold(page, "Third trace (optional)")
     compare(page)
     expect(page.get_by_role("alert")).to_contain_text("The candidate is empty")
     assert axe(page) == []
@@ -282,6 +327,19 @@ def test_no_request_leaves_the_machine(page: Page, server: Server) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto("/")
-    expect(page.get_by_role("heading", name="Recent comparisons")).to_be_visible()
+    page.get_by_role("button", name="Open the demo").click()
+    entry_opened(page, server)
+    expect(page.get_by_role("button", name="Expand All")).to_be_visible()
     assert asked
-    assert all(url.startswith(server.url) for url in asked)
+    assert [url for url in asked if not url.startswith(f"{server.url}/")] == []
+
+
+def test_a_request_to_another_machine_would_be_seen(
+    new_context: Callable[..., BrowserContext], console: Console
+) -> None:
+    page = new_context(bypass_csp=True).new_page()
+    page.route("http://192.0.2.1/**", lambda route: route.abort())
+    page.goto("/")
+    page.evaluate("fetch('http://192.0.2.1/').catch(() => null)")
+    assert "a request left the machine: GET http://192.0.2.1/" in console.complaints
+    console.complaints.clear()

@@ -1,16 +1,18 @@
-"""What every page is held to while a test drives it: no error on the console, no violation found by axe."""
+"""What every page is held to: no error on the console, no request to another machine, no violation found by axe."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from playwright.sync_api import BrowserContext, ConsoleMessage, Page
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 # the browser's own note of an answer that is no success; what the page makes of it is what tests look at
 REFUSED = "Failed to load resource"
+HERE = ("127.0.0.1", "localhost")
 
 
 class Console:
@@ -21,7 +23,13 @@ class Console:
 
     def follow(self, context: BrowserContext) -> None:
         context.on("console", self._said)
+        context.on("request", self._asked)
         context.on("weberror", lambda error: self.complaints.append(str(error.error)))
+
+    def _asked(self, request: Request) -> None:
+        address = urlsplit(request.url)
+        if address.scheme not in ("data", "blob") and address.hostname not in HERE:
+            self.complaints.append(f"a request left the machine: {request.method} {request.url}")
 
     def _said(self, message: ConsoleMessage) -> None:
         from_api = REFUSED in message.text and "/api/" in message.location.get("url", "")

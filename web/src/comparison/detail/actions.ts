@@ -6,5 +6,7 @@ export interface PairingActions {
   readonly pick: (pair: Pair, side: SideName) => void;
   readonly pair: (reference: string, candidate: string) => void;
   readonly drop: (reference: string, candidate: string) => void;
+  /** Whether the two were paired on this page. */
+  readonly byHand: (reference: string, candidate: string) => boolean;
   readonly layout: (key: string, recipe: string) => void;
 }

@@ -6,6 +6,10 @@ export function isEdited(edits: Edits): boolean {
   return edits.pairs.length + edits.dropped.length + edits.layouts.length > 0 || edits.layer_offset !== 0;
 }
 
+export function hasPair(edits: Edits, reference: string, candidate: string): boolean {
+  return edits.pairs.some((pair) => pair.reference === reference && pair.candidate === candidate);
+}
+
 /** Each side belongs to one pair at most, so a new pair takes the place of what named either side. */
 export function withPair(edits: Edits, reference: string, candidate: string): Edits {
   const others = edits.pairs.filter((pair) => pair.reference !== reference && pair.candidate !== candidate);

@@ -56,7 +56,11 @@ export function sureness(confidence: number): string {
 
 /** What the diagnosis says of a row for which no cause was found: the sentence that tells what to record next. */
 export function unexplained(key: string, notes: readonly string[]): string | null {
-  return notes.find((note) => note.startsWith("No cause") && note.includes(` ${key}: `)) ?? null;
+  const names = (note: string): boolean => {
+    const at = note.indexOf(` ${key}`);
+    return at >= 0 && /^[;:,.]?(\s|$)/.test(note.slice(at + 1 + key.length));
+  };
+  return notes.find((note) => note.startsWith("No cause") && names(note)) ?? null;
 }
 
 export function nonFinite(metrics: Metrics): string | null {

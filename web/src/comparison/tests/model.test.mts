@@ -9,9 +9,11 @@ import { bestFirst } from "../model/guesses";
 import { bars, histogramWords, placeOf } from "../model/histogram";
 import { DEFAULT_RULE, judgeRequest, outcome, passingRules, roundedUp, ruleOf, sameRule } from "../model/judging";
 import { COLLAPSED, EXPANDED, isExpanded, listed, withGroup } from "../model/listing";
+import { moved } from "../model/moved";
 import { brief, precise, toNumber } from "../model/numbers";
 import { fromQuery, PLAIN, toQuery } from "../model/query";
 import { fromRuleQuery, toRuleQuery } from "../model/rule_query";
+import { sureness, unexplained } from "../model/sentences";
 import { sorted, SORTS } from "../model/sorting";
 import { spark } from "../model/spark";
 import { stepTo } from "../model/trail";
@@ -245,4 +247,22 @@ test("the spark bar passes its middle exactly when more than allowed", () => {
 
 test("every way to sort names a value of the row", () => {
   for (const key of SORTS) assert.notEqual(key.value(row(1, "a")), undefined);
+});
+
+test("rows are found again after others were paired", () => {
+  const before = [row(0, "a", { candidate_name: "a" }), row(1, "b", { status: "missing" }), row(2, "x", { status: "extra", candidate_name: "x" }), row(3, "a", { status: "extra", candidate_name: "a@1" })];
+  const after = [row(0, "b", { candidate_name: "x" }), row(1, "a", { status: "missing" }), row(2, "a@1", { status: "extra", candidate_name: "a@1" })];
+  const now = moved(before, after);
+  assert.deepEqual([0, 1, 2, 3, 4].map(now), [1, 0, 0, 2, null]);
+});
+
+test("a cause that is not known is told of the row it belongs to", () => {
+  const notes = ["What a was computed from is not known", "No cause that was tested explains a:in.0; record more", "No cause that was tested explains a: record its inputs"];
+  assert.equal(unexplained("a", notes), notes[2]);
+  assert.equal(unexplained("a:in.0", notes), notes[1]);
+  assert.equal(unexplained("b", notes), null);
+});
+
+test("confidence is written as in the reports", () => {
+  assert.deepEqual([1, 0.964, 0.02, 0.5].map(sureness), ["confidence 1", "confidence 0.96", "confidence 0.02", "confidence 0.5"]);
 });

@@ -77,12 +77,12 @@ function followed(look: Looking, shape: readonly number[]): Looking {
   return { ...look, start, flatStart: visible ? look.flatStart : flat - (flat % look.flatCount) };
 }
 
-/** The same look with one window elsewhere, or of another size; the element stays inside it. */
+/** The same look with one window elsewhere, or of another size; it ends where the tensor does, and keeps the element inside. */
 export function windowed(look: Looking, shape: readonly number[], place: number, change: { start?: number; count?: number }): Looking {
   const dim = look.shown[place] ?? 0;
   const length = shape[dim] ?? 1;
-  const count = clamp(change.count ?? look.count[place] ?? 1, 1, Math.min(MOST_SHOWN, Math.max(1, length)));
-  const start = clamp(change.start ?? look.start[place] ?? 0, 0, Math.max(0, length - count));
+  const start = clamp(change.start ?? look.start[place] ?? 0, 0, Math.max(0, length - 1));
+  const count = clamp(change.count ?? look.count[place] ?? 1, 1, Math.min(MOST_SHOWN, Math.max(1, length - start)));
   const index = [...look.index];
   index[dim] = clamp(index[dim] ?? 0, start, start + count - 1);
   return { ...look, index, start: replaced(look.start, place, start), count: replaced(look.count, place, count) };
