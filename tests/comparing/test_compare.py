@@ -136,6 +136,19 @@ def test_one_unreadable_tensor_is_one_failed_row(tmp_path: Path) -> None:
     assert comparison.verdict == "mismatch"
 
 
+def test_a_side_that_cannot_be_read_at_all_is_said_with_the_reason(tmp_path: Path) -> None:
+    for side in ("a", "b"):
+        (tmp_path / side).mkdir()
+    for name in ("x", "y"):
+        np.save(tmp_path / "a" / f"{name}.npy", np.ones(3))
+    (tmp_path / "b" / "z.npy").write_bytes(b"rubbish")
+    comparison = fd.compare(tmp_path / "a", tmp_path / "b")
+    assert [pair.status for pair in comparison.pairs] == ["missing", "missing", "extra"]
+    assert comparison.pairs[2].reason.startswith("only the candidate has it, and it cannot be read: it ")
+    assert comparison.warnings[0].startswith("candidate: not one of its tensors can be read; z")
+    assert comparison.verdict == "not_compared"
+
+
 def test_shapes_that_nothing_relates_are_a_mismatch() -> None:
     comparison = fd.compare({"x": np.zeros((2, 3))}, {"x": np.ones((5, 7))})
     assert (comparison.verdict, comparison.pairs[0].status) == ("mismatch", "mismatch")

@@ -75,7 +75,7 @@ def test_one_row_can_be_asked_for() -> None:
 
 def test_unknown_is_an_answer_and_says_what_to_record() -> None:
     _, notes = diagnosed([Raises(ValueError())])
-    assert notes[-1].startswith("No cause that was tested explains x; to know more, record op, attrs, inputs and parameters")
+    assert notes[-1].startswith("No cause that was tested explains x; to know more, record op, attrs, inputs and")
 
 
 def test_unknown_of_a_recorded_operation_points_at_what_is_left(tmp_path: Path) -> None:

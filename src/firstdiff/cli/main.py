@@ -14,7 +14,20 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from firstdiff import __version__
-from firstdiff.cli import audio, calibrate, capture, compare, demo, explain, inspect, pair, plugins, serve
+from firstdiff.cli import (
+    audio,
+    calibrate,
+    capture,
+    causes,
+    compare,
+    demo,
+    diagnose,
+    explain,
+    inspect,
+    pair,
+    plugins,
+    serve,
+)
 from firstdiff.cli.console import on_interrupt, warn
 from firstdiff.errors import FirstdiffError
 from firstdiff.reports.terminal import shown
@@ -33,8 +46,10 @@ app = typer.Typer(
 app.command("audio")(audio.audio)
 app.command("calibrate")(calibrate.calibrate)
 app.add_typer(capture.app, name="capture")
+app.command("causes")(causes.causes)
 app.command("compare")(compare.compare)
 app.command("demo")(demo.demo)
+app.command("diagnose")(diagnose.diagnose)
 app.command("explain")(explain.explain)
 app.command("inspect")(inspect.inspect)
 app.command("pair")(pair.pair)

@@ -113,6 +113,7 @@ def _warnings(paired: PairingResult, pairs: tuple[Pair, ...], options: Options) 
     reference, candidate = paired.reference, paired.candidate
     found = [f"reference: {text}" for text in reference.warnings]
     found += [f"candidate: {text}" for text in candidate.warnings]
+    found += [*_unreadable("reference", reference), *_unreadable("candidate", candidate)]
     found += paired.warnings
     found += unheard(paired)
     if _same_place(reference.path, candidate.path):
@@ -124,6 +125,14 @@ def _warnings(paired: PairingResult, pairs: tuple[Pair, ...], options: Options) 
     found += options.rules.unused(keys)
     found += options.layout.unused(keys)
     return tuple(found)
+
+
+def _unreadable(side: str, trace: Trace) -> list[str]:
+    """A warning where not one tensor of a side can be read, as in an encrypted archive."""
+    if not trace.tensors or any(tensor.error is None for tensor in trace.tensors):
+        return []
+    first = trace.tensors[0]
+    return [f"{side}: not one of its tensors can be read; {first.key} {first.error}"]
 
 
 def _same_place(one: str, other: str) -> bool:

@@ -23,6 +23,8 @@ _MOST_SITES = 12
 _WORTH_GOING_ON = 0.75
 # what a cause found for a part of an operation loses where one for the whole of it fits
 _A_PART_ALONE = 0.75
+# the second of two causes explains less, and comes second
+_SECOND = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,12 @@ class Examined:
                     fit=other.fit,
                     evidence=f"{first.evidence}; with {other.cause} as well, {case.falls_to(other.fit)}",
                 )
-                yield replace(other, evidence=f"beside {first.cause}: {other.evidence}", doubt=max(other.doubt, 0.1))
+                yield replace(
+                    other,
+                    evidence=f"beside {first.cause}: {other.evidence}",
+                    doubt=max(other.doubt, _SECOND),
+                    specific=min(other.specific, first.specific),
+                )
 
     def _within_rounding(self) -> tuple[Diagnosis, ...]:
         case = self._case

@@ -15,6 +15,8 @@ _WORTH_TELLING = 0.5
 # how often an explanation of each kind that fits, and has no rival, is the cause
 _TRUST = {Specific.SYMPTOM: 0.8, Specific.FORM: 0.88, Specific.MISTAKE: 0.98}
 _TRUST_PARTLY = 0.6
+# every mistake has a form that fits as well; that a mistake fits where only the form is true is rare
+_AGAINST_RIVALS = {Specific.SYMPTOM: 1.0, Specific.FORM: 4.0, Specific.MISTAKE: 100.0}
 _DIGITS = 2
 
 
@@ -88,9 +90,9 @@ def _gain(fit: Fit, unexplained: Fit) -> float:
 
 
 def _weight(one: Explanation) -> float:
-    """What an explanation is worth against its rivals: each kind more specific counts four times."""
+    """What an explanation is worth against its rivals."""
     free = 1.0 + log10(1.0 + one.assumed)
-    return 4.0 ** int(one.specific) * (1.0 - one.doubt) / free / (0.5 + one.fit.rms)
+    return _AGAINST_RIVALS[one.specific] * (1.0 - one.doubt) / free / (0.5 + one.fit.rms)
 
 
 def _key(one: Explanation, elements: int) -> tuple[bool, int, float, float]:

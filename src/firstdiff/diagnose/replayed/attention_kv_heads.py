@@ -10,7 +10,9 @@ import numpy as np
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
 from firstdiff.diagnose.hypothesis import Explanation
-from firstdiff.ops import attention, shaping
+from firstdiff.ops import Plan, attention, shaping
+
+_IMPLIES = ("layout.head_order", "layout.chunk_swap", "layout.rope_interleave", "layout.reshape", "layout.interleave")
 
 
 class AttentionKvHeads(Counterfactual):
@@ -39,34 +41,30 @@ class AttentionKvHeads(Counterfactual):
                 fit=fit,
                 evidence=f"with heads tiled instead of repeated {case.falls_to(fit)}",
                 fix="repeat each head of keys and values for the queries that share it (repeat_interleave)",
-                implies=("layout.head_order", "layout.chunk_swap", "layout.rope_interleave", "layout.reshape"),
+                implies=_IMPLIES,
                 predicted=predicted,
             )
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
-        plan = trial.plan
         fix = f"arrange the heads of keys and values as the reference does in {trial.key}"
-        if trial.function is shaping.repeat_interleave:
-            times, axis = int(plan.settings["repeats"]), plan.settings["dim"]
-            x = np.asarray(plan.arrays["input"])
-            if axis is not None:
-                tiled = np.concatenate([x] * times, axis=axis)
-                yield Variant(plan=plan.on(input=tiled).changed(repeats=1), what="with heads tiled", fix=fix)
-            return
-        if "kv_heads" in plan.settings and np.shape(plan.arrays["key"])[-3:-2] != np.shape(plan.arrays["query"])[-3:-2]:
-            other = "tile" if plan.settings["kv_heads"] == "repeat" else "repeat"
-            yield Variant(plan=plan.changed(kv_heads=other), what=f"with heads {other}d", fix=fix)
-        yield from self._spread_already(trial, fix)
+        for what, plan in _others(trial.plan):
+            yield Variant(plan=plan, what=what, fix=fix, implies=_IMPLIES)
 
-    def _spread_already(self, trial: Trial, fix: str) -> Iterator[Variant]:
-        """Keys that already have as many heads as the queries: are neighbours alike?"""
-        plan = trial.plan
-        order = _tiled_order(np.asarray(plan.arrays["key"]))
-        if order is not None:
-            taken = {
-                name: np.take(plan.arrays[name], order, axis=-3) for name in ("key", "value") if name in plan.arrays
-            }
-            yield Variant(plan=plan.on(**taken), what="with heads tiled", fix=fix)
+
+def _others(plan: Plan) -> Iterator[tuple[str, Plan]]:
+    if plan.function is shaping.repeat_interleave:
+        times, axis = int(plan.settings["repeats"]), plan.settings["dim"]
+        if axis is not None:
+            tiled = np.concatenate([np.asarray(plan.arrays["input"])] * times, axis=axis)
+            yield "with heads tiled", plan.on(input=tiled).changed(repeats=1)
+        return
+    if "kv_heads" in plan.settings and np.shape(plan.arrays["key"])[-3:-2] != np.shape(plan.arrays["query"])[-3:-2]:
+        other = "tile" if plan.settings["kv_heads"] == "repeat" else "repeat"
+        yield f"with heads {other}d", plan.changed(kv_heads=other)
+    order = _tiled_order(np.asarray(plan.arrays["key"]))
+    if order is not None:
+        taken = {name: np.take(plan.arrays[name], order, axis=-3) for name in ("key", "value") if name in plan.arrays}
+        yield "with heads tiled", plan.on(**taken)
 
 
 def _tiled_order(keys: np.ndarray) -> np.ndarray | None:

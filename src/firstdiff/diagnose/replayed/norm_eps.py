@@ -35,7 +35,7 @@ class NormEps(Counterfactual):
                 what=f"with eps {solved.value:.3g} instead of {right:.3g}",
                 fix=f"set eps of {trial.key} to {right:.3g}",
                 assumed=0 if solved.usual else 1,
-                implies=("scale.constant",),
+                implies=("scale.constant", "scale.row"),
             )
 
 

@@ -37,7 +37,7 @@ class NormVariance(Counterfactual):
                 plan=trial.plan.changed(eps_outside=not outside),
                 what=f"with eps added to the {'variance' if outside else 'deviation'}",
                 fix=f"add eps to the {'deviation' if outside else 'variance'} in {trial.key}",
-                implies=("scale.constant", "norm.eps"),
+                implies=("scale.constant", "scale.row", "norm.eps"),
             )
 
 

@@ -127,8 +127,12 @@ def _applies(case: Case) -> bool:
 
 
 def _sample(sides: Sides) -> np.ndarray:
-    """Places among the elements that are wrong; all kinds of values are among them."""
-    there = np.flatnonzero((sides.wrong & sides.finite).reshape(-1))
+    """Places of elements that are wrong, and as many of any: of a relu, the wrong ones alone are all below 0."""
+    return np.concatenate([_some((sides.wrong & sides.finite).reshape(-1)), _some(sides.finite.reshape(-1))])
+
+
+def _some(told: np.ndarray) -> np.ndarray:
+    there = np.flatnonzero(told)
     return there if there.size <= _SAMPLE else there[np.arange(_SAMPLE) * there.size // _SAMPLE]
 
 
@@ -143,7 +147,7 @@ def _fits(made: np.ndarray, wanted: np.ndarray, plain: np.ndarray) -> bool:
     power = float(np.sum(plain[told] ** 2))
     factor = float(np.sum(plain[told] * wanted[told])) / power if power else 1.0
     straight = np.sqrt(np.mean((wanted - factor * plain)[told] ** 2))
-    return bool(0 < before and after <= _LEFT * min(before, spread or before) and after <= _BENT * straight)
+    return bool(before > 0 and after <= _LEFT * min(before, spread or before) and after < _BENT * straight)
 
 
 MISSING: Final = ActivationMissing()

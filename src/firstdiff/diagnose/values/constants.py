@@ -59,7 +59,10 @@ def name_of(factor: float, error: float, sizes: Iterable[int]) -> str | None:
         return None
     size, slack = abs(factor), min(max(5 * error / abs(factor), _LEAST), _MOST)
     for value, text in _known(sizes):
-        for known, words in ((value, text), (1 / value, f"1 / {text}" if "," in text or text.isdigit() else f"1 / ({text})")):
+        for known, words in (
+            (value, text),
+            (1 / value, f"1 / {text}" if "," in text or text.isdigit() else f"1 / ({text})"),
+        ):
             if abs(size / known - 1.0) <= slack:
                 return f"minus {words}" if factor < 0 else words
     return None

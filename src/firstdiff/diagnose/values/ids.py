@@ -30,7 +30,7 @@ class IdsMismatch(Hypothesis):
     code = "ids.mismatch"
 
     def applies(self, case: Case) -> bool:
-        return _whole(case.reference_as_recorded) and _whole(case.candidate_as_recorded)
+        return are_ids(case.reference_as_recorded) and are_ids(case.candidate_as_recorded)
 
     def test(self, case: Case) -> Iterator[Explanation]:
         ours, theirs = (np.asarray(side, np.int64) for side in (case.reference_as_recorded, case.candidate_as_recorded))
@@ -67,8 +67,11 @@ class IdsMismatch(Hypothesis):
         )
 
 
-def _whole(values: np.ndarray | None) -> bool:
-    return values is not None and dtypes.kind_of(values.dtype) == "int"
+def are_ids(values: np.ndarray | None) -> bool:
+    """Whether whole numbers may be ids: of more than 8 bits, and none below 0 but one that stands for nothing."""
+    if values is None or dtypes.kind_of(values.dtype) != "int" or values.dtype.itemsize < 2:
+        return False
+    return values.dtype.kind == "u" or np.unique(values[values < 0]).size <= 1
 
 
 def _moved(ours: np.ndarray, theirs: np.ndarray) -> str | None:
@@ -131,7 +134,7 @@ class PositionOffset(Hypothesis):
     code = "position.offset"
 
     def applies(self, case: Case) -> bool:
-        return case.comparable and _whole(case.reference_as_recorded) and _whole(case.candidate_as_recorded)
+        return case.comparable and are_ids(case.reference_as_recorded) and are_ids(case.candidate_as_recorded)
 
     def test(self, case: Case) -> Iterator[Explanation]:
         ours, theirs = case.expected, case.candidate

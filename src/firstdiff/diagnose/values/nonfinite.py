@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
 from firstdiff.diagnose.values.grids import share_on_grid
@@ -41,10 +42,22 @@ class _Strange:
         return " and ".join(parts)
 
     def told(
-        self, cause: str, evidence: str, fix: str, specific: Specific, implies: tuple[str, ...] = ()
+        self,
+        cause: str,
+        evidence: str,
+        fix: str,
+        specific: Specific,
+        implies: tuple[str, ...] = (),
+        slack: float = 0.0,
     ) -> Explanation:
-        """What is finite must be right as it is; the rest is as it is."""
-        predicted = np.where(self.at, self.sides.candidate, self.sides.reference)
+        """What is finite must be right as it is, or within some noise of it; the rest is as it is.
+
+        slack: what the noise may be, as a share of each value
+        """
+        ours, theirs = self.sides.reference, self.sides.candidate
+        with np.errstate(all="ignore"):
+            near = np.abs(theirs - ours) <= slack * np.abs(ours)
+        predicted = np.where(self.at | near, theirs, ours)
         return Explanation(
             cause=cause,
             fit=self.sides.case.fit(predicted),
@@ -106,7 +119,8 @@ class Overflow(Hypothesis):
         else:
             return
         fix = "compute this in float32, or in bfloat16, whose range is that of float32"
-        yield found.told(self.code, evidence, fix, Specific.MISTAKE, ("values.nonfinite",))
+        implies = ("values.nonfinite", "dtype.fp16", "dtype.bf16", "values.clipped")
+        yield found.told(self.code, evidence, fix, Specific.MISTAKE, implies, dtypes.eps_of(dtypes.from_name(name)))
 
 
 def _narrowest(case: Case, found: _Strange) -> str:

@@ -13,7 +13,7 @@ from firstdiff.diagnose.values.lines import Lines
 from firstdiff.diagnose.values.orders import order_along
 from firstdiff.diagnose.values.regroupings import regrouping_of
 from firstdiff.diagnose.values.sides import Sides, axis_words, views
-from firstdiff.locate.patterns import Pattern
+from firstdiff.locate.patterns import Form, Pattern
 
 _SLACK = 0.08
 _LEAST = 4
@@ -58,7 +58,7 @@ def _chunk_around(pattern: Pattern) -> Pattern:
         return pattern
     size = next(size for size in divisors(pattern.length) if first // size == last // size)
     start = first // size * size
-    form = "below" if start == 0 else "from" if start + size == pattern.length else "block"
+    form: Form = "below" if start == 0 else "from" if start + size == pattern.length else "block"
     return Pattern(form, tuple(range(start, start + size)), pattern.share, pattern.length)
 
 

@@ -13,6 +13,7 @@ from firstdiff.diagnose.values.earlier import before, places
 from firstdiff.diagnose.values.sides import Sides
 
 _LIKE = 0.99
+_SAME = 0.999
 _WHOLE = 0.01
 _LEAST = 8
 
@@ -37,7 +38,7 @@ class ResidualMissing(Hypothesis):
         for one in before(case) if length else ():
             values = one.candidate.reshape(-1)[flat]
             size = float(np.linalg.norm(values))
-            if not size or abs(np.vdot(values, apart)) < _LIKE * size * length:
+            if not size or abs(np.vdot(values, apart)) < _LIKE * size * length or _parallel(one.reference, sides):
                 continue
             weight = float((np.vdot(one.candidate, sides.difference) / np.vdot(one.candidate, one.candidate)).real)
             yield from self._told(sides, one.key, one.candidate, weight)
@@ -64,6 +65,12 @@ class ResidualMissing(Hypothesis):
                 assumed=1,
                 specific=Specific.FORM,
             )
+
+
+def _parallel(values: np.ndarray, sides: Sides) -> bool:
+    """Whether an earlier tensor has the direction of the row itself: then adding it is no more than a scale."""
+    both = float(np.linalg.norm(values) * np.linalg.norm(sides.reference))
+    return bool(abs(np.vdot(values, sides.reference)) > _SAME * both)
 
 
 HYPOTHESIS: Final = ResidualMissing()

@@ -36,7 +36,7 @@ class ScaleConstant(Hypothesis):
         if found is None or abs(found[0]) < _LEAST or abs(abs(found[0]) - 1.0) < _LEAST:
             return
         factor, error = found
-        if sides.real:
+        if sides.real or abs(factor.imag) <= _LEAST * abs(factor):
             factor = factor.real
         name = _name(sides, factor, error) if isinstance(factor, float) else None
         shown = f"{factor:.6g}" if isinstance(factor, float) else f"{factor.real:.6g}{factor.imag:+.6g}j"
@@ -59,7 +59,10 @@ def _name(sides: Sides, factor: float, error: float) -> str | None:
     spread = float(sides.reference[sides.finite].std())
     if name or not spread:
         return name
-    for value, words in ((spread, "the deviation of the reference"), (1 / spread, "1 / the deviation of the reference")):
+    for value, words in (
+        (spread, "the deviation of the reference"),
+        (1 / spread, "1 / the deviation of the reference"),
+    ):
         if abs(factor / value - 1.0) <= _NEAR:
             return words
     return None

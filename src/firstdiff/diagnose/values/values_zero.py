@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
 from firstdiff.diagnose.values.sides import Sides
@@ -25,6 +26,9 @@ class ValuesZero(Hypothesis):
     """
 
     code = "values.zero"
+
+    def applies(self, case: Case) -> bool:
+        return case.comparable and dtypes.kind_of(case.candidate_dtype) != "bool"
 
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case).part

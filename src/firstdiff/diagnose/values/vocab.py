@@ -12,6 +12,7 @@ from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.fit import Fit
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
+from firstdiff.diagnose.values.ids import are_ids
 from firstdiff.diagnose.values.lines import Lines
 from firstdiff.diagnose.values.orders import order_along
 from firstdiff.diagnose.values.sides import Sides, axis_words
@@ -53,13 +54,15 @@ class VocabMismatch(Hypothesis):
             return
         pairs = np.unique(np.stack([ours, theirs]), axis=1)
         one, other = np.unique(pairs[0]).size, np.unique(pairs[1]).size
-        again = ours.size - pairs.shape[1]
-        if not one == other == pairs.shape[1] or again < _AGAIN or np.array_equal(ours, theirs):
+        renamed = pairs[0] != pairs[1]
+        again = int((ours != theirs).sum()) - int(renamed.sum())
+        if not one == other == pairs.shape[1] or again < _AGAIN:
             return
         yield Explanation(
             cause=self.code,
             fit=Fit(0.0, 0.0, float("inf")),
-            evidence=f"each of {one} ids of the reference is always the same id of the candidate: other names for them",
+            evidence=f"{int(renamed.sum())} ids of the reference are always the same other id in the candidate: "
+            "other names for them",
             fix=_FIX,
             assumed=one,
             implies=("ids.mismatch",),
@@ -107,7 +110,7 @@ class VocabMismatch(Hypothesis):
 
 def _ids(case: Case) -> bool:
     sides = case.reference_as_recorded, case.candidate_as_recorded
-    return all(side is not None and dtypes.kind_of(side.dtype) == "int" and side.size > 0 for side in sides)
+    return all(are_ids(side) and side is not None and side.size > 0 for side in sides)
 
 
 HYPOTHESIS: Final = VocabMismatch()

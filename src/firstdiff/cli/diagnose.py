@@ -1,0 +1,92 @@
+"""`firstdiff diagnose`: what caused it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from firstdiff.schema import Comparison, Pair
+
+MISMATCH = 1
+
+
+def diagnose(
+    reference: Annotated[Path, typer.Argument(metavar="REF", help="The run that is right.")],
+    candidate: Annotated[Path, typer.Argument(metavar="CAND", help="The run to check.")],
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The key of one tensor, instead of all that went wrong first.")
+    ] = None,
+    atol: Annotated[float | None, typer.Option(help="Allow |c - r| <= atol + rtol * |r|.")] = None,
+    rtol: Annotated[float | None, typer.Option(help="See --atol.")] = None,
+    map_file: Annotated[Path | None, typer.Option("--map", metavar="F", help="Pairs that you state, as TOML.")] = None,
+    layer_offset: Annotated[int, typer.Option(metavar="N", help="Added to the layers of CAND: its 0 is your N.")] = 0,
+    align: Annotated[
+        list[str] | None, typer.Option(metavar="'name=b s h d -> s (b h) d'", help="The recipe of one pair.")
+    ] = None,
+    format_: Annotated[Literal["text", "json"], typer.Option("--format", help="How to print it.")] = "text",
+) -> None:
+    """Say what caused the difference: every cause is tested on the numbers. Exit code 0: there is none; 1: there is."""
+    from firstdiff.cli.console import progress_bar, say, warn
+    from firstdiff.comparing import Options, compare_traces, row_named, rules_of
+    from firstdiff.comparing.layout import LayoutOptions
+    from firstdiff.json_text import to_json
+    from firstdiff.pairing import PairingOptions, load_map
+    from firstdiff.reports.terminal import shown
+
+    options = Options(
+        rules=rules_of(atol, rtol, None, equal_nan=False),
+        pairing=PairingOptions(layer_offset=layer_offset, map=None if map_file is None else load_map(map_file)),
+        layout=LayoutOptions.of("auto", (), align or ()),
+    )
+    with progress_bar("comparing", unit_bytes=True) as progress:
+        found = compare_traces(reference, candidate, options, progress, only=name)
+    rows = _introduced(found) if name is None else [row_named(found.pairs, name)]
+    for warning in found.warnings:
+        warn(warning)
+    if format_ == "json":
+        say(to_json(_plain(found, rows), indent=1))
+    else:
+        for line in _sentences(found, rows):
+            say(shown(line))
+    if found.verdict != "match" if name is None else rows[0].status != "match":
+        raise typer.Exit(MISMATCH)
+
+
+def _introduced(found: Comparison) -> list[Pair]:
+    """The first divergence, then every other place where an error was made."""
+    first = [found.first_divergence] if found.first_divergence else []
+    places = dict.fromkeys(site.pair for site in (*first, *found.divergences))
+    return [found.pairs[place] for place in places]
+
+
+def _plain(found: Comparison, rows: Sequence[Pair]) -> dict[str, Any]:
+    return {
+        "schema": "firstdiff/diagnosis/1",
+        "verdict": found.verdict,
+        "rows": [
+            {
+                **{"index": row.index, "key": row.key, "op": row.op, "status": row.status, "reason": row.reason},
+                **{"origin": row.origin, "diagnosis": row.diagnosis},
+            }
+            for row in rows
+        ],
+        "notes": found.notes,
+    }
+
+
+def _sentences(found: Comparison, rows: Sequence[Pair]) -> Iterator[str]:
+    from firstdiff.reports.causes import causes_of
+    from firstdiff.reports.sentences import shape_and_type, summary, title
+
+    for row in rows:
+        yield f"{title(row)}: {', '.join(filter(None, (row.status, row.op, shape_and_type(row), row.origin)))}"
+        if row.status != "mismatch":
+            yield f"  {row.reason or 'there is nothing to explain'}"
+            continue
+        yield from (f"  {line}" for line in causes_of(row))
+    yield from found.notes
+    yield summary(found)

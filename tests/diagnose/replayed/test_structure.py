@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from tests.diagnose.pairs import Calls, assert_first, assert_not_sure_of, compared, randn
+
+WIDTH = 32
+X = [randn(2, 9, WIDTH)]
+
+
+class Block(nn.Module):
+    """What goes in, plus a branch."""
+
+    def __init__(self, kept: str = "both", times: int = 1) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.norm, self.branch = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.kept, self.times = kept, times
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(self.times):
+            x = self._once(x)
+        return x
+
+    def _once(self, x: torch.Tensor) -> torch.Tensor:
+        if self.kept == "nothing":
+            return x.clone()
+        branch = self.branch(self.norm(x))
+        return {"both": lambda: x + branch, "branch": branch.clone, "input": x.clone}[self.kept]()
+
+
+class Model(nn.Module):
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.first, self.block = nn.Linear(WIDTH, WIDTH), Block(**options)
+        torch.manual_seed(1)
+        nn.init.normal_(self.first.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.block(self.first(x))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("kept", ["branch", "input"])
+def test_a_sum_with_one_side_left_out(tmp_path: Path, kept: str) -> None:
+    assert_first(compared(Model(), Model(kept=kept), X, tmp_path), "residual.missing", 0.85)
+
+
+def test_a_block_that_is_not_run(tmp_path: Path) -> None:
+    cause = assert_first(compared(Model(), Model(kept="nothing"), X, tmp_path), "op.skipped", 0.6)
+    assert cause.fix == "run block"
+
+
+def test_a_block_that_is_run_twice(tmp_path: Path) -> None:
+    cause = assert_first(compared(Model(), Model(times=2), X, tmp_path), "op.repeated")
+    assert cause.fix == "run block once"
+
+
+def test_a_scale_behind_a_block_is_not_the_block_run_twice(tmp_path: Path) -> None:
+    class Scaled(Model):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x).mul(1.1)
+
+    found = compared(Model(), Scaled(), X, tmp_path)
+    assert_not_sure_of(found, "op.repeated")
+    assert_not_sure_of(found, "residual.missing")
+
+
+def test_dropout_left_on(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    cause = assert_first(compared(nn.Dropout(0.1), nn.Dropout(0.1).train(), X, tmp_path), "dropout.active")
+    assert "evaluation mode" in cause.fix
+
+
+def test_zeros_alone_are_not_dropout(tmp_path: Path) -> None:
+    found = compared(nn.Dropout(0.1), Calls(lambda x: functional.relu(x)), X, tmp_path)  # noqa: PLW0108
+    assert_not_sure_of(found, "dropout.active")
+
+
+def test_the_same_blocks_have_no_cause(tmp_path: Path) -> None:
+    assert compared(Model(), Model(), X, tmp_path).verdict == "match"
+
+
+@pytest.mark.parametrize("cause", ["residual.missing", "op.skipped", "op.repeated"])
+def test_another_fault_is_not_taken_for_one_of_structure(tmp_path: Path, cause: str) -> None:
+    made = Model()
+    with torch.no_grad():
+        made.block.branch.weight.mul_(1.3)
+    found = compared(Model(), made, X, tmp_path)
+    assert found.verdict == "mismatch"
+    assert_not_sure_of(found, cause)
