@@ -5,8 +5,8 @@ import pytest
 
 from firstdiff.comparing import compare
 from firstdiff.comparing.sources import aligned, tensors_named
-from firstdiff.errors import UsageError
-from firstdiff.trace import Trace
+from firstdiff.errors import ReadError, UsageError
+from firstdiff.trace import ArraySource, Record, Tensor, Trace
 
 VALUES = np.random.default_rng(0).standard_normal((6, 6)).astype("f4")
 
@@ -48,6 +48,15 @@ def test_what_nothing_relates_has_no_common_layout() -> None:
     ours, theirs = Trace.from_arrays({"x": VALUES}), Trace.from_arrays({"x": np.arange(7.0)})
     with pytest.raises(UsageError, match="map them by hand"):
         aligned(pair, tensors_named(ours, "x"), tensors_named(theirs, "x"))
+
+
+def test_a_name_that_means_two_tensors_shows_neither() -> None:
+    twins = tuple(Tensor(Record(name="x"), ArraySource(np.full(3, value))) for value in (1.0, 2.0))
+    trace = Trace("run", (*twins, Tensor(Record(name="y"), ArraySource(np.zeros(3)))))
+    assert trace.repeated == {"x"}
+    with pytest.raises(ReadError, match="run: has more than one tensor 'x'"):
+        tensors_named(trace, "x")
+    assert tensors_named(trace, "y")[0].name == "y"
 
 
 def test_joined_tensors_are_found_by_their_names() -> None:

@@ -50,7 +50,7 @@ def _judged(tensor: Tensor, reference: Source, candidate: Source) -> Pair:
     found: list[Tolerance] = []
 
     def allowed(statistics: Statistics) -> Allowed:
-        found.append(tolerance_for(Rules(), str(tensor.key), reference.dtype, candidate.dtype, statistics))
+        found.append(tolerance_for(Rules(), str(tensor.key), reference.dtype, candidate.dtype, statistics.std or 0.0))
         return Allowed(found[0].atol, found[0].rtol)
 
     figures = measure_pair(reference, candidate, allowed)

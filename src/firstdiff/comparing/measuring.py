@@ -16,15 +16,15 @@ from firstdiff.comparing.sound import with_sound
 from firstdiff.errors import ReadError
 from firstdiff.judge import Judgement, coarsest_ancestors, judge, judge_channels, tolerance_for
 from firstdiff.locate import Row
-from firstdiff.measure import Allowed, Engine, PairMeasurement, measure_pair
+from firstdiff.measure import Allowed, Engine, PairMeasurement, measure_pair, shown_deviation
 from firstdiff.pairing import Match, PairingResult
 from firstdiff.schema import Alignment, Pair, Statistics, Tolerance
 from firstdiff.trace import Source, Tensor
 
 Progress = Callable[[int, int], None]
 
-# beyond this the compiled kernel has earned back the half second it takes to start
-_NUMBA_FROM_BYTES = 256 << 20
+# beyond this the compiled kernel has earned back the second it takes to start
+_NUMBA_FROM_BYTES = 3 << 29
 # pairs of this size are measured side by side; smaller ones are not worth it, and larger ones are cut up instead
 _SIDE_BY_SIDE_BYTES = range(1 << 18, 64 << 20)
 _MOST_SIDE_BY_SIDE = 4  # each has a window of either side in memory
@@ -35,9 +35,17 @@ _NEARLY_EQUAL = 0.02
 Sources = tuple[Source, Source]
 
 
+class Basis(NamedTuple):
+    """What the default tolerance of a pair follows: the types that decide, and the scale of the reference."""
+
+    types: tuple[str, str]
+    scale: float
+
+
 class _Measured(NamedTuple):
     figures: PairMeasurement
     tolerance: Tolerance
+    basis: Basis
     judgement: Judgement
 
 
@@ -130,11 +138,13 @@ class Measuring:
     def _measure(self, match: Match, tensor: Tensor, reference: Source, candidate: Source) -> _Measured:
         rules = self._options.rules
         found: list[Tolerance] = []
+        basis: list[Basis] = []
 
         def allowed(statistics: Statistics) -> Allowed:
             ours, theirs = self._coarsest
             types = ours[match.reference[0]] or reference.dtype, theirs[match.candidate[0]] or candidate.dtype
-            found.append(tolerance_for(rules, str(tensor.key), *types, statistics, floor=tensor.record.floor))
+            basis.append(Basis((types[0].name, types[1].name), shown_deviation(reference, statistics)))
+            found.append(tolerance_for(rules, str(tensor.key), *types, basis[0].scale, floor=tensor.record.floor))
             return Allowed(found[0].atol, found[0].rtol)
 
         figures = measure_pair(
@@ -149,7 +159,7 @@ class Measuring:
         if found[0].rule == "floor" and judgement.status == "match" and tensor.record.floor:
             wrong = judge_channels(reference, candidate, tensor.record.floor)
             judgement = Judgement("mismatch", wrong, None) if wrong else judgement
-        return _Measured(figures, found[0], judgement)
+        return _Measured(figures, found[0], basis[0], judgement)
 
     def _pace(self, reference: Source, candidate: Source) -> dict[str, Any]:
         """How many threads a pair gets, and who hears of its progress: those side by side have one each, and nobody."""
@@ -208,7 +218,7 @@ def _shapes(bare: Pair) -> str:
 
 
 def _judged(bare: Pair, measured: _Measured, alignment: Alignment) -> Pair:
-    figures, tolerance, judgement = measured
+    figures, tolerance, basis, judgement = measured
     return replace(
         bare,
         status=judgement.status,
@@ -220,5 +230,6 @@ def _judged(bare: Pair, measured: _Measured, alignment: Alignment) -> Pair:
         tolerance=tolerance,
         required=judgement.required,
         envelope=figures.envelope.to_plain()
-        | {"both_nan": figures.nonfinite.both_nan, "conflicting": figures.nonfinite.conflicting},
+        | {"both_nan": figures.nonfinite.both_nan, "conflicting": figures.nonfinite.conflicting}
+        | basis._asdict(),
     )

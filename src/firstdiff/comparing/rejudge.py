@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from firstdiff.comparing.outcome import summary_of, verdict_of
-from firstdiff.dtypes import from_name, known
+from firstdiff.dtypes import from_name
 from firstdiff.judge import Rules, tolerance_for
 from firstdiff.judge.ratio import worst_ratio
 from firstdiff.locate import first_divergence
@@ -69,13 +69,12 @@ def rejudge(comparison: Comparison, rules: Rules) -> Judged:
 
 def tolerance_of(pair: Pair, rules: Rules) -> Tolerance | None:
     """What these rules allow a pair that was measured."""
-    sides = pair.reference, pair.candidate
-    types = [from_name(side.dtype) for side in sides if side and side.dtype and known(side.dtype)]
-    if pair.tolerance is None or len(types) < 2 or sides[0] is None or sides[0].statistics is None:
+    if pair.tolerance is None or pair.envelope is None:
         return None
+    reference, candidate = (from_name(name) for name in pair.envelope["types"])
     spread = pair.tolerance.floor
     floor: Mapping[str, Any] | None = None if spread is None else {"max_abs": spread}
-    return tolerance_for(rules, pair.key, types[0], types[1], sides[0].statistics, floor)
+    return tolerance_for(rules, pair.key, reference, candidate, pair.envelope["scale"], floor)
 
 
 def _first(comparison: Comparison, pairs: Sequence[Pair]) -> Divergence | None:

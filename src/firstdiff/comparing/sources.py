@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from firstdiff.align import Alignment
-from firstdiff.errors import UsageError
+from firstdiff.errors import ReadError, UsageError
 from firstdiff.schema import Pair
 from firstdiff.trace import Source, Tensor, Trace
 
@@ -13,13 +13,19 @@ _JOINED = " + "
 
 
 def tensors_named(trace: Trace, name: str) -> list[Tensor]:
-    """The tensors of one side of a row; several where they were joined."""
+    """The tensors of one side of a row; several where they were joined. ReadError where a name means two tensors."""
     try:
-        return [trace[name]]
+        return [_only(trace, name)]
     except UsageError:
         if _JOINED not in name:
             raise
-    return [trace[part] for part in name.split(_JOINED)]
+    return [_only(trace, part) for part in name.split(_JOINED)]
+
+
+def _only(trace: Trace, name: str) -> Tensor:
+    if name in trace.repeated:
+        raise ReadError(f"has more than one tensor {name!r}, which a row cannot tell apart", trace.path)
+    return trace[name]
 
 
 def aligned(pair: Pair, references: Sequence[Tensor], candidates: Sequence[Tensor]) -> tuple[Source, Source]:

@@ -10,7 +10,7 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.judge.rules import NamedRule, Rules
 from firstdiff.measure.spread import MULTIPLES
-from firstdiff.schema import Statistics, Tolerance
+from firstdiff.schema import Tolerance
 
 # Healthy kernel-order noise reaches 62 eps in float32 and 15 in bf16, over models of 12 and 32 layers
 _FACTOR_WIDE = 256.0
@@ -34,25 +34,25 @@ def tolerance_for(
     key: str,
     reference: np.dtype,
     candidate: np.dtype,
-    statistics: Statistics,
+    scale: float,
     floor: Mapping[str, Any] | None = None,
 ) -> Tolerance:
     """What is allowed for a pair.
 
     key: the reference tensor's key, which named rules match
-    statistics: of the reference, whose deviation scales the default
+    scale: the deviation of the reference, which scales the default
     floor: the recorded floor of the reference, if it has one
     """
     rule = rules.named_rule(key)
     if rule is not None:
-        return _named(rule, reference, candidate, statistics)
+        return _named(rule, reference, candidate, scale)
     if rules.atol is not None or rules.rtol is not None:
         return Tolerance(rule="stated", atol=rules.atol or 0.0, rtol=rules.rtol or 0.0, source="--atol/--rtol")
     if rules.table == "torch":
         return _torch(reference, candidate)
     if floor is not None and dtypes.eps_of(candidate) <= dtypes.eps_of(reference):
         return _floor(floor)
-    return _default(default_factor(reference, candidate), reference, candidate, statistics, "default")
+    return _default(default_factor(reference, candidate), reference, candidate, scale, "default")
 
 
 def default_factor(reference: np.dtype, candidate: np.dtype) -> float:
@@ -65,11 +65,10 @@ def default_factor(reference: np.dtype, candidate: np.dtype) -> float:
     return _FACTOR_HALF if coarser.itemsize == 2 else _FACTOR_WIDE
 
 
-def _default(factor: float, reference: np.dtype, candidate: np.dtype, statistics: Statistics, source: str) -> Tolerance:
+def _default(factor: float, reference: np.dtype, candidate: np.dtype, scale: float, source: str) -> Tolerance:
     eps = max(dtypes.eps_of(reference), dtypes.eps_of(candidate))
     if eps == 0 or factor == 0:
         return Tolerance(rule="exact", atol=0.0, rtol=0.0, source=source)
-    scale = statistics.std or 0.0
     share = factor * eps
     return Tolerance(rule="default", k=factor, scale=scale, atol=share * scale, rtol=share, source=source)
 
@@ -80,9 +79,9 @@ def _floor(floor: Mapping[str, Any]) -> Tolerance:
     return Tolerance(rule="floor", k=factor, atol=factor * spread, rtol=0.0, floor=spread, source="recorded floor")
 
 
-def _named(rule: NamedRule, reference: np.dtype, candidate: np.dtype, statistics: Statistics) -> Tolerance:
+def _named(rule: NamedRule, reference: np.dtype, candidate: np.dtype, scale: float) -> Tolerance:
     if rule.k is not None:
-        return _default(rule.k, reference, candidate, statistics, rule.where)
+        return _default(rule.k, reference, candidate, scale, rule.where)
     return Tolerance(rule="stated", atol=rule.atol or 0.0, rtol=rule.rtol or 0.0, source=rule.where)
 
 

@@ -5,6 +5,7 @@ of threads. `docs/metrics.md` defines each.
 from firstdiff.measure.accumulator import NonFinite
 from firstdiff.measure.allowed import EXACT, Allowed, Tolerance
 from firstdiff.measure.envelope import Envelope
+from firstdiff.measure.filled import shown_deviation
 from firstdiff.measure.pair import PairMeasurement, measure_pair
 from firstdiff.measure.passes import Engine
 from firstdiff.measure.statistics import measure_statistics
@@ -21,4 +22,5 @@ __all__ = [
     "Tolerance",
     "measure_pair",
     "measure_statistics",
+    "shown_deviation",
 ]

@@ -16,7 +16,7 @@ from firstdiff.measure.allowed import Allowed
 from firstdiff.measure.cells import Cells
 from firstdiff.measure.engine_numpy import NUMPY
 from firstdiff.measure.hull import CAPACITY, ROUNDING, Hull
-from firstdiff.measure.kernel_hull import LINES
+from firstdiff.measure.kernel_hull import LINES, no_lines
 from firstdiff.measure.kernel_loops import SURVEY
 from firstdiff.measure.moments import Moments
 from firstdiff.measure.passes import Details, EngineCalls
@@ -42,19 +42,16 @@ def measure_window(reference: np.ndarray, candidate: np.ndarray, start: int, pla
     """Everything about one window; `start` is the flat index of its first element."""
     if not supports(reference.dtype, candidate.dtype):
         return NUMPY.measure(reference, candidate, start, plan)
-    room = _room(_lane(reference, candidate))
+    lane = _lane(reference, candidate)
     sums, counts = _nothing(plan)
-    lane = room.lane_r.dtype
-    outline = kernel.Outline(np.empty(CAPACITY + 1), np.empty(CAPACITY + 1), np.zeros(LINES), np.zeros(LINES, lane))
+    outline = kernel.Outline(np.empty(CAPACITY + 1), np.empty(CAPACITY + 1), np.zeros(LINES), no_lines(lane))
     pieces = reference.size // PERIOD + 2
     details = kernel.Details(
         _bins(kernel.TABLES if plan.full else 1),
         np.empty(pieces * CELLS_PIECE, np.int32),
         np.empty(reference.size // kernel.BLOCK + 1, np.int64),
     )
-    kernel.measure(
-        _bits(reference), _bits(candidate), start, plan.full, not plan.narrow, sums, counts, outline, details, room
-    )
+    kernel.measure(_bits(reference), _bits(candidate), start, plan.full, sums, counts, outline, details, _room(lane))
     gathered = _gathered(plan, sums.tolist(), counts.tolist(), outline, details)
     for first, stop in _runs(details.left[: counts[kernel.LEFT]].tolist()):
         gathered.merge(NUMPY.measure(reference[first:stop], candidate[first:stop], start + first, plan))
@@ -65,8 +62,7 @@ def detail_window(reference: np.ndarray, candidate: np.ndarray, plan: PairPlan, 
     """How many elements that are finite on both sides lie outside, and the sketch of all of them if wanted."""
     if not supports(reference.dtype, candidate.dtype):
         return NUMPY.detail(reference, candidate, plan, allowed)
-    room = _room(_lane(reference, candidate))
-    outside = int(kernel.count(_bits(reference), _bits(candidate), *allowed, room))
+    outside = int(kernel.count(_bits(reference), _bits(candidate), *allowed))
     return Details(outside, measure_window(reference, candidate, 0, plan).sketch if plan.full else None)
 
 
@@ -84,11 +80,9 @@ def _bits(values: np.ndarray) -> np.ndarray:
 
 def _room(lane: type[np.floating]) -> kernel.Room:
     return kernel.Room(
-        np.empty(kernel.BLOCK, lane),
-        np.empty(kernel.BLOCK, lane),
         np.empty((kernel.ROWS, SURVEY), lane),
         np.empty(SURVEY),
-        np.empty((kernel.PARTS, 2)),
+        np.empty((kernel.PARTS, 4)),
         np.empty(kernel.BLOCK, np.int32),
     )
 

@@ -12,6 +12,7 @@ from firstdiff.measure.kernel_lanes import compiled
 # the slopes of a ray and three chords, their heights at 0, and the height of a level line
 CHORDS = 3
 HEIGHTS, LEVEL, LINES = 4, 8, 9
+FAR = 3e38  # higher than any line
 
 
 @compiled()
@@ -114,3 +115,18 @@ def lowest_line(lines: np.ndarray, x: float) -> float:
     for line in range(HEIGHTS):
         lowest = min(lowest, lines[line] * x + lines[HEIGHTS + line])
     return float(lowest)
+
+
+@compiled()
+def in_lane(lines: np.ndarray, level: float, lane_lines: np.ndarray) -> None:
+    """The lines in the type of the lane; one that it cannot hold lies at the bottom, where everything is over it."""
+    for line in range(HEIGHTS):
+        lane_lines[line], lane_lines[HEIGHTS + line] = lines[line], lines[HEIGHTS + line]
+        if not (math.isfinite(lane_lines[line]) and math.isfinite(lane_lines[HEIGHTS + line])):
+            lane_lines[line] = lane_lines[HEIGHTS + line] = 0.0
+    lane_lines[LEVEL] = level
+
+
+def no_lines(lane: type[np.floating]) -> np.ndarray:
+    """The lines while there is no hull: only zeros of x are not under them."""
+    return np.array([1.0, 0.0, 0.0, 0.0, 0.0, *[FAR] * (LINES - HEIGHTS - 1)], lane)

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from llvmlite.binding import get_host_cpu_features  # type: ignore[import-untyped]
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -103,21 +102,23 @@ widest_vectors: Any = intrinsic(_widest_vectors)
 float_of: Any = intrinsic(_float_of)
 
 
-def _from_bfloat16(_: Any, bits: Any) -> Any:
-    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        word = builder.zext(values[0], ir.IntType(32))
-        return builder.bitcast(builder.shl(word, ir.IntType(32)(16)), ir.FloatType())
+def _number(_: Any, element: Any) -> Any:
+    """An element as a float; bfloat16 comes as uint16, float16 as int16."""
+    conversion = _CONVERSIONS.get(element)
+    if conversion is None:
+        return element(element), lambda _context, _builder, _signature, values: values[0]
+    return types.float32(element), lambda _context, builder, _signature, values: conversion(builder, values[0])
 
-    return types.float32(bits), generate
+
+def _from_bfloat16(builder: Any, bits: Any) -> Any:
+    word = builder.zext(bits, ir.IntType(32))
+    return builder.bitcast(builder.shl(word, ir.IntType(32)(16)), ir.FloatType())
 
 
-def _from_float16(_: Any, bits: Any) -> Any:
-    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        if _HAS_HALF:
-            return builder.fpext(builder.bitcast(values[0], ir.HalfType()), ir.FloatType())
-        return _half_by_hand(builder, values[0])
-
-    return types.float32(bits), generate
+def _from_float16(builder: Any, bits: Any) -> Any:
+    if _HAS_HALF:
+        return builder.fpext(builder.bitcast(bits, ir.HalfType()), ir.FloatType())
+    return _half_by_hand(builder, bits)
 
 
 def _half_by_hand(builder: Any, bits: Any) -> Any:
@@ -131,28 +132,11 @@ def _half_by_hand(builder: Any, bits: Any) -> Any:
     return builder.select(is_number, number, other)
 
 
-_CONVERSIONS = {types.uint16: intrinsic(_from_bfloat16), types.int16: intrinsic(_from_float16)}
+_CONVERSIONS = {types.uint16: _from_bfloat16, types.int16: _from_float16}
+number: Any = intrinsic(_number)
 
 
-def loaded(values: np.ndarray, start: int, stop: int, buffer: np.ndarray) -> np.ndarray:  # noqa: ARG001
-    """A stretch in the type of the buffer; bfloat16 comes as uint16, float16 as int16."""
-    raise AssertionError("for compiled code only")
-
-
-@overload(loaded)
-def _loaded(values: Any, start: Any, stop: Any, buffer: Any) -> Any:  # noqa: ARG001
-    if values.dtype == buffer.dtype:
-
-        def as_it_is(values: Any, start: Any, stop: Any, buffer: Any) -> Any:  # noqa: ARG001
-            return values[start:stop]
-
-        return as_it_is
-    convert: Any = _CONVERSIONS.get(values.dtype, types.float64)
-
-    def converted(values: Any, start: Any, stop: Any, buffer: Any) -> Any:
-        part = values[start:stop]
-        for i in range(part.size):
-            buffer[i] = convert(part[i])
-        return buffer[: part.size]
-
-    return converted
+@compiled()
+def wide(element: Any) -> Any:
+    """The same as a float64."""
+    return types.float64(number(element))

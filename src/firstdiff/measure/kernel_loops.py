@@ -6,85 +6,89 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from firstdiff.measure.cells import OCTAVE_SHIFT
-from firstdiff.measure.kernel_lanes import bits_of, compiled, float_of, larger, smaller, widest_vectors
+from firstdiff.measure.kernel_hull import FAR
+from firstdiff.measure.kernel_lanes import bits_of, compiled, float_of, larger, number, smaller, wide, widest_vectors
 from firstdiff.measure.sketch import BIN_SHIFT
 
 _EXPONENT = 0x7FF << OCTAVE_SHIFT
 _INVERSE = 0x7FE << OCTAVE_SHIFT  # less the bits of a power of two: the bits of its inverse
 _LEAST_INVERSE = 2.0**-1023
-_FAR = 3e38
 _DOWN = 2.0**-64
 
 
-# what a row of the survey tells, by its places: bounds of the reference, the least |r|, the largest |c - r|, whether a
-# new maximum or a point over the hull may be in it, sums of r, c and |c - r|, and products of r, c and d = c - r
-LOW_R, HIGH_R, LEAST, TOP, MATTERS, SUM_R, SUM_C, SUM_ABS, RR, DD, RD, CC = range(12)
-SURVEY = 12  # the last, cc, is not looked for: it follows from the others
+# what a row of the survey tells, by its places: bounds of the reference, whether a zero of the reference, a new maximum
+# or a point over the hull may be in it, sums of r, c and |c - r|, and products of r, c and d = c - r
+LOW_R, HIGH_R, MATTERS, SUM_R, SUM_C, SUM_ABS, RR, DD, RD, CC = range(10)
+SURVEY = 10  # the last, cc, is not looked for: it follows from the others
 NEAR = 2.0**-20  # more than rounding to float32 can hide
 
 
 @compiled(loose=True)
-def survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, seen: np.ndarray) -> None:
-    """A look at each row in the type of the elements and of the lines; of NaN and infinities only `TOP` can tell."""
+def survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, found: np.ndarray) -> None:
+    """A look at a row in the type of the lines; where there is NaN or an infinity, `DD` is none or infinite.
+
+    It keeps to nine figures and three chords, for sixteen vectors is all that many processors have.
+    """
     widest_vectors()
-    kind = r.dtype.type
+    kind = lines.dtype.type
     slope_1, slope_2, slope_3, slope_4 = lines[0], lines[1], lines[2], lines[3]
-    height_1, height_2, height_3, height_4 = lines[4], lines[5], lines[6], lines[7]
-    for row in range(r.shape[0]):
-        low_r = high_r = r[row, 0]
-        least = abs(r[row, 0])
-        over_1 = over_2 = over_3 = over_4 = kind(-_FAR)
-        top: Any = bits_of(kind(0))
-        sum_r = sum_c = sum_abs = rr = dd = rd = kind(0)
-        for i in range(r.shape[1]):
-            x, y = r[row, i], c[row, i]
-            d = y - x
-            size, difference = abs(x), abs(d)
-            low_r, high_r = smaller(low_r, x), larger(high_r, x)
-            least = smaller(least, size)
-            top = max(top, bits_of(difference))
-            over_1 = larger(over_1, difference - slope_1 * size)
-            over_2 = larger(over_2, difference - slope_2 * size)
-            over_3 = larger(over_3, difference - slope_3 * size)
-            over_4 = larger(over_4, difference - slope_4 * size)
-            sum_r += x
-            sum_c += y
-            sum_abs += difference
-            rr += x * x
-            dd += d * d
-            rd += x * d
-        found = seen[row]
-        found[LOW_R], found[HIGH_R], found[LEAST], found[TOP] = low_r, high_r, least, float_of(top)
-        near = float_of(top) * kind(NEAR)
-        over = max(over_1 - height_1, over_2 - height_2, over_3 - height_3, over_4 - height_4, found[TOP] - lines[8])
-        found[MATTERS] = kind(over >= -near and found[TOP] > kind(0))
-        found[SUM_R], found[SUM_C], found[SUM_ABS] = sum_r, sum_c, sum_abs
-        found[RR], found[DD], found[RD], found[CC] = rr, dd, rd, rr + kind(2) * rd + dd
+    height_2, height_3, height_4, level = lines[5], lines[6], lines[7], lines[8]
+    low_r = high_r = kind(number(r[0]))
+    over = kind(-FAR)
+    sum_r = sum_c = sum_abs = rr = dd = rd = kind(0)
+    for i in range(r.size):
+        x, y = kind(number(r[i])), kind(number(c[i]))
+        d = y - x
+        size, difference = abs(x), abs(d)
+        low_r, high_r = smaller(low_r, x), larger(high_r, x)
+        lower = smaller(slope_1 * size, slope_2 * size + height_2)
+        upper = smaller(smaller(slope_3 * size + height_3, slope_4 * size + height_4), level)
+        over = larger(over, difference - smaller(lower, upper))
+        sum_r += x
+        sum_c += y
+        sum_abs += difference
+        rr += x * x
+        dd += d * d
+        rd += x * d
+    found[LOW_R], found[HIGH_R] = low_r, high_r
+    if level < kind(FAR):
+        found[MATTERS] = kind(over >= -level * kind(NEAR))
+    else:  # nothing differed so far
+        found[MATTERS] = kind(sum_abs > kind(0) or over >= kind(0))
+    found[SUM_R], found[SUM_C], found[SUM_ABS] = sum_r, sum_c, sum_abs
+    found[RR], found[DD], found[RD], found[CC] = rr, dd, rd, rr + kind(2) * rd + dd
 
 
 @compiled(loose=True)
 def bounds(values: np.ndarray) -> tuple[float, float]:
     """Least and greatest."""
-    low = high = values[0]
+    low = high = number(values[0])
     for i in range(values.size):
-        low, high = smaller(low, values[i]), larger(high, values[i])
+        value = number(values[i])
+        low, high = smaller(low, value), larger(high, value)
     return float(low), float(high)
 
 
-@compiled(loose=True)
-def where_zero(r: np.ndarray, c: np.ndarray) -> tuple[float, float]:
-    """How many r are 0, and the largest |c - r| there."""
-    none, one = r.dtype.type(0), r.dtype.type(1)
-    zeros = most = none
+@compiled()
+def is_finite(r: np.ndarray, c: np.ndarray) -> bool:
+    """Whether every difference is a number."""
+    endless = 0
     for i in range(r.size):
-        zeros += one if r[i] == none else none
-        most = larger(most, abs(c[i]) if r[i] == none else none)
-    return float(zeros), float(most)
+        endless += int(not abs(number(c[i]) - number(r[i])) < math.inf)
+    return endless == 0
+
+
+@compiled()
+def zeros_of(values: np.ndarray) -> int:
+    """How many are 0."""
+    zeros = 0
+    for i in range(values.size):
+        zeros += int(number(values[i]) == 0)
+    return zeros
 
 
 @compiled(loose=True)
@@ -92,7 +96,7 @@ def add_exactly(r: np.ndarray, c: np.ndarray, found: np.ndarray) -> None:
     """The sums of a block in float64, put in the places of the survey's."""
     sum_r = sum_c = sum_abs = rr = cc = dd = rd = 0.0
     for i in range(r.size):
-        x, y = np.float64(r[i]), np.float64(c[i])
+        x, y = wide(r[i]), wide(c[i])
         d = y - x
         sum_r += x
         sum_c += y
@@ -115,7 +119,7 @@ def along(r: np.ndarray, c: np.ndarray) -> float:
     """<r, c>."""
     summed = 0.0
     for i in range(r.size):
-        summed += np.float64(r[i]) * np.float64(c[i])
+        summed += wide(r[i]) * wide(c[i])
     return summed
 
 
@@ -124,8 +128,8 @@ def rest_of(r: np.ndarray, c: np.ndarray, rr: float, slope: float) -> tuple[floa
     """As in `direction.py`, element by element; `slope` is that of c."""
     squares = along = 0.0
     for i in range(r.size):
-        x = np.float64(r[i])
-        e = _left(x, np.float64(c[i]), slope)
+        x = wide(r[i])
+        e = _left(x, wide(c[i]), slope)
         squares += e * e
         along += x * e
     return slope * rr + along, max(squares - along * (along / rr), 0.0)
@@ -136,7 +140,7 @@ def sum_and_squares(values: np.ndarray, shift: float) -> tuple[float, float]:
     """Of the deviations from a shift."""
     summed, squares = 0.0, 0.0
     for i in range(values.size):
-        deviation = np.float64(values[i]) - shift
+        deviation = wide(values[i]) - shift
         summed += deviation
         squares += deviation * deviation
     return summed, squares
@@ -154,7 +158,7 @@ def mean_and_spread(values: np.ndarray, summed: float, squares: float, cancelled
     else:
         mean = 0.0
         for i in range(count):
-            mean += np.float64(values[i]) * _DOWN
+            mean += wide(values[i]) * _DOWN
         mean = mean / count / _DOWN
     rest, squares = sum_and_squares(values, mean)
     spread = squares - rest * rest / count
@@ -165,34 +169,38 @@ def mean_and_spread(values: np.ndarray, summed: float, squares: float, cancelled
 
 @compiled(loose=True)
 def most_over(r: np.ndarray, c: np.ndarray, lines: np.ndarray, seen: np.ndarray) -> None:
-    """For each row, in the type of the lines: the most that |c - r| is over a line where r is not 0, and at all."""
+    """For each row, in the type of the lines: the most that |c - r| is over a line where r is not 0, and at all; how
+    many r are 0, and the largest |c - r| there.
+    """
     kind = lines.dtype.type
     slope_1, slope_2, slope_3, slope_4 = lines[0], lines[1], lines[2], lines[3]
     for row in range(r.shape[0]):
-        over_1 = over_2 = over_3 = over_4 = kind(-_FAR)
-        most = kind(0)
+        over_1 = over_2 = over_3 = over_4 = kind(-FAR)
+        most = zeros = at_zero = kind(0)
         for i in range(r.shape[1]):
-            value = kind(r[row, i])
-            d = abs(kind(c[row, i]) - value)
-            x = abs(value) if value != kind(0) else kind(_FAR)
-            most = larger(most, d)
+            value = kind(number(r[row, i]))
+            zero = kind(value == kind(0))  # a factor, for a branch would not become vector code
+            d = abs(kind(number(c[row, i])) - value)
+            x = abs(value) + zero * kind(FAR)
+            zeros += zero
+            most, at_zero = larger(most, d), larger(at_zero, d * zero)
             over_1 = larger(over_1, d - slope_1 * x)
             over_2 = larger(over_2, d - slope_2 * x)
             over_3 = larger(over_3, d - slope_3 * x)
             over_4 = larger(over_4, d - slope_4 * x)
         seen[row, 0] = max(over_1 - lines[4], over_2 - lines[5], over_3 - lines[6], over_4 - lines[7])
-        seen[row, 1] = most
+        seen[row, 1], seen[row, 2], seen[row, 3] = most, zeros, at_zero
 
 
 @compiled(loose=True)
 def most_exactly(r: np.ndarray, c: np.ndarray, lines: np.ndarray) -> tuple[float, float, float]:
     """In float64: the largest |c - r| / |r| and the most that |c - r| is over a chord where r is not 0, and at all."""
     slope_2, slope_3, slope_4 = lines[1], lines[2], lines[3]
-    over_2 = over_3 = over_4 = -_FAR
+    over_2 = over_3 = over_4 = -FAR
     steepest = most = 0.0
     for i in range(r.size):
-        value = np.float64(r[i])
-        d = abs(np.float64(c[i]) - value)
+        value = wide(r[i])
+        d = abs(wide(c[i]) - value)
         x = abs(value) if value != 0.0 else math.inf
         most, steepest = larger(most, d), larger(steepest, d / x)
         over_2 = larger(over_2, d - slope_2 * x)
@@ -207,8 +215,8 @@ def ratios(r: np.ndarray, c: np.ndarray, lane: np.ndarray) -> tuple[float, float
     kind = lane.dtype.type
     summed, most = 0.0, kind(0)
     for i in range(r.size):
-        x = kind(r[i])
-        d = abs(kind(c[i]) - x) if x != kind(0) else kind(0)
+        x = kind(number(r[i]))
+        d = abs(kind(number(c[i])) - x) if x != kind(0) else kind(0)
         ratio = d / (abs(x) if x != kind(0) else kind(1))
         summed += np.float64(ratio)
         most = larger(most, ratio)
@@ -220,8 +228,8 @@ def most_powers(r: np.ndarray, c: np.ndarray, tiny: float) -> float:
     """The most that |c - r| is of the power of two under |r|, where r is not 0."""
     most = 0.0
     for i in range(r.size):
-        value = np.float64(r[i])
-        d = abs(np.float64(c[i]) - value) if value != 0.0 else 0.0
+        value = wide(r[i])
+        d = abs(wide(c[i]) - value) if value != 0.0 else 0.0
         power = bits_of(larger(abs(value), tiny)) & _EXPONENT
         most = larger(most, d * larger(float_of(_INVERSE - power), _LEAST_INVERSE))
     return most
@@ -231,15 +239,15 @@ def most_powers(r: np.ndarray, c: np.ndarray, tiny: float) -> float:
 def bin_places(r: np.ndarray, c: np.ndarray, places: np.ndarray) -> None:
     """The bins of |c - r|, as in `sketch.py`."""
     for i in range(r.size):
-        places[i] = bits_of(abs(np.float64(c[i]) - np.float64(r[i]))) >> BIN_SHIFT
+        places[i] = bits_of(abs(wide(c[i]) - wide(r[i]))) >> BIN_SHIFT
 
 
 @compiled()
 def octaves(r: np.ndarray, c: np.ndarray, keys: np.ndarray) -> None:
     """The octaves of |r| and |c - r| as one number, as in `cells.py`."""
     for i in range(r.size):
-        x = np.float64(r[i])
-        size, difference = bits_of(abs(x)) >> OCTAVE_SHIFT, bits_of(abs(np.float64(c[i]) - x)) >> OCTAVE_SHIFT
+        x = wide(r[i])
+        size, difference = bits_of(abs(x)) >> OCTAVE_SHIFT, bits_of(abs(wide(c[i]) - x)) >> OCTAVE_SHIFT
         keys[i] = (size << 11) | difference
 
 
@@ -248,13 +256,13 @@ def count_outside(r: np.ndarray, c: np.ndarray, atol: float, rtol: float) -> int
     """Elements that are finite on both sides with |c - r| > atol + rtol * |r|."""
     outside, endless = 0, 0
     for i in range(r.size):
-        x = np.float64(r[i])
-        d = abs(np.float64(c[i]) - x)
+        x = wide(r[i])
+        d = abs(wide(c[i]) - x)
         outside += int(d > atol + rtol * abs(x))
         endless += int(d == math.inf)
     if endless:
         for i in range(r.size):
-            x, y = np.float64(r[i]), np.float64(c[i])
+            x, y = wide(r[i]), wide(c[i])
             if not (math.isfinite(x) and math.isfinite(y)) and abs(y - x) > atol + rtol * abs(x):
                 outside -= 1
     return outside

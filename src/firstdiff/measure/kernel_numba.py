@@ -1,8 +1,8 @@
 """The compiled engine's way through a window.
 
-A short block stays in the cache for several simple loops. Sums are taken in float64. Extremes are looked for in the
-type of the lane (float32 where both sides fit it); a block that may hold a new maximum, or a point over the hull, is
-looked at again in float64, and gone through element by element only where it does.
+One loop surveys every row in the type of the lane: float32 where both sides fit it. Sums of rows are taken in float64.
+A row that may hold a new maximum, a point over the hull or a zero is looked at again, and gone through element by
+element only where it does; a short block stays in the cache for whatever else is wanted of it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from firstdiff.measure import kernel_loops as loops
 from firstdiff.measure.direction import CANCELLED, CANCELLED_NARROW, FAR
 from firstdiff.measure.hull import CAPACITY
-from firstdiff.measure.kernel_hull import LEVEL, draw_lines, height, insert, lowest_line, thin
-from firstdiff.measure.kernel_lanes import compiled, entry, loaded
+from firstdiff.measure.kernel_hull import LEVEL, draw_lines, height, in_lane, insert, lowest_line, thin
+from firstdiff.measure.kernel_lanes import compiled, entry, wide
 from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PIECE, SAMPLE_STRIDE
 
 BLOCK = 16384
@@ -61,12 +61,8 @@ class Details(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Memory for one block: of each side in the type of the lane, the survey of its rows and of all of it, what is
-    found in the parts of a row, and bins.
-    """
+    """Memory for one block: the survey of its rows and of all of it, what is found in the parts of a row, and bins."""
 
-    lane_r: np.ndarray
-    lane_c: np.ndarray
     rows: np.ndarray
     block: np.ndarray
     parts: np.ndarray
@@ -79,40 +75,40 @@ def measure(
     c: np.ndarray,
     start: int,
     full: bool,
-    precise: bool,
     sums: np.ndarray,
     counts: np.ndarray,
     outline: Outline,
     details: Details,
     room: Room,
 ) -> None:
-    """Take in a window, all but the blocks that need more care.
-
-    full: sketch every element, not only the sample
-    precise: take the sums in float64 throughout
-    """
+    """Take in a window, all but the blocks that need more care; `full`: sketch every element, not only the sample."""
     found = room.block
     for first in range(0, r.size, BLOCK):
         stop = min(first + BLOCK, r.size)
-        block_r, block_c = loaded(r, first, stop, room.lane_r), loaded(c, first, stop, room.lane_c)
+        block_r, block_c = r[first:stop], c[first:stop]
         _survey(block_r, block_c, outline.lane_lines, room.rows, found)
-        if not found[loops.TOP] < math.inf:
+        if not math.isfinite(found[DD]) and not loops.is_finite(block_r, block_c):
             details.left[counts[LEFT]] = first
             counts[LEFT] += 1
             continue
-        exact = precise or not _is_safe(found)
+        exact = not _is_safe(found)
         if exact:
             loops.add_exactly(block_r, block_c, found)
-        _add_block(block_r, block_c, found, CANCELLED if exact else CANCELLED_NARROW, sums, counts)
+        exact = exact or outline.lane_lines.itemsize == outline.lines.itemsize
+        zeros = counts[ZEROS]
         for row in range(0, block_r.size, ROW):
             if room.rows[row // ROW, loops.MATTERS] > 0.0:
                 end = min(row + ROW, block_r.size)
                 _scan(block_r[row:end], block_c[row:end], start + first + row, sums, counts, outline, room.parts)
+        _add_block(block_r, block_c, found, CANCELLED if exact else CANCELLED_NARROW, sums, counts)
+        zeros = counts[ZEROS] - zeros
         low, high = _sampled(start + first, stop - first)
         if full:
-            _add_sketch(block_r, block_c, found, sums, counts, details.bins, room.places)
+            _add_sketch(block_r, block_c, zeros, found, sums, counts, outline, details.bins, room.places)
         elif low < high:
-            _add_sketch(block_r[low:high], block_c[low:high], found, sums, counts, details.bins, room.places)
+            piece_r, piece_c = block_r[low:high], block_c[low:high]
+            zeros = loops.zeros_of(piece_r) if zeros else 0
+            _add_sketch(piece_r, piece_c, zeros, found, sums, counts, outline, details.bins, room.places)
         if low < high:
             high = min(high, low + CELLS_PIECE)
             loops.octaves(block_r[low:high], block_c[low:high], details.keys[counts[KEYS] :])
@@ -130,25 +126,17 @@ def _add_up(tables: np.ndarray) -> None:
 @compiled()
 def _survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, rows: np.ndarray, found: np.ndarray) -> None:
     """Look at every row, and put together what is found."""
-    whole = r.size // ROW
-    if whole:
-        shape = (whole, ROW)
-        loops.survey(r[: whole * ROW].reshape(shape), c[: whole * ROW].reshape(shape), lines, rows)
-    rest = r.size - whole * ROW
-    if rest:
-        shape = (1, rest)
-        loops.survey(r[whole * ROW :].reshape(shape), c[whole * ROW :].reshape(shape), lines, rows[whole:])
-        whole += 1
-    for figure in range(loops.SURVEY):
-        found[figure] = rows[0, figure]
-    for row in range(1, whole):
-        for low in (loops.LOW_R, loops.LEAST):
-            found[low] = min(found[low], rows[row, low])
-        found[loops.HIGH_R] = max(found[loops.HIGH_R], rows[row, loops.HIGH_R])
-        if found[loops.TOP] < math.inf and not rows[row, loops.TOP] <= found[loops.TOP]:
-            found[loops.TOP] = rows[row, loops.TOP]
+    for first in range(0, r.size, ROW):
+        stop = min(first + ROW, r.size)
+        row = rows[first // ROW]
+        loops.survey(r[first:stop], c[first:stop], lines, row)
+        if first == 0:
+            found[:] = row
+            continue
+        found[loops.LOW_R] = min(found[loops.LOW_R], row[loops.LOW_R])
+        found[loops.HIGH_R] = max(found[loops.HIGH_R], row[loops.HIGH_R])
         for summed in range(loops.SUM_R, loops.SURVEY):
-            found[summed] += rows[row, summed]
+            found[summed] += row[summed]
 
 
 @compiled()
@@ -157,7 +145,7 @@ def _is_safe(found: np.ndarray) -> bool:
     for summed in range(loops.SUM_R, loops.SURVEY):
         if not math.isfinite(found[summed]):
             return False
-    if found[loops.TOP] > 0.0:
+    if found[SUM_ABS] > 0.0:
         # where the candidate is another thing altogether, cc does not follow from the rest
         return bool(min(found[RR], found[CC], found[DD]) >= _UNDERFLOW and found[DD] < found[RR] * FAR)
     return bool(found[RR] >= _UNDERFLOW or (found[LOW_R] == 0.0 and found[HIGH_R] == 0.0))
@@ -179,8 +167,9 @@ def _add_block(
     _add_side(sums, counts[FINITE], MEAN_R, r, found[loops.SUM_R], found[RR], cancelled)
     _add_side(sums, counts[FINITE], MEAN_C, c, found[loops.SUM_C], found[CC], cancelled)
     counts[FINITE] += r.size
+    sums[MAX_ABS] = max(sums[MAX_ABS], 0.0)
     sums[LOW_R], sums[HIGH_R] = min(sums[LOW_R], found[LOW_R]), max(sums[HIGH_R], found[HIGH_R])
-    reach = found[loops.TOP] * (1.0 + loops.NEAR)
+    reach = sums[MAX_ABS] * (1.0 + _NEAR)
     if found[LOW_R] - reach < sums[LOW_C] or found[HIGH_R] + reach > sums[HIGH_C]:
         low, high = loops.bounds(c)
         sums[LOW_C], sums[HIGH_C] = min(sums[LOW_C], low), max(sums[HIGH_C], high)
@@ -188,11 +177,6 @@ def _add_block(
     for summed in range(loops.SUM_ABS, loops.SURVEY):
         # of NaN there is only inf - inf, where float64 has overflowed and another sum says so
         sums[summed] += 0.0 if math.isnan(found[summed]) else found[summed]
-    sums[MAX_ABS] = max(sums[MAX_ABS], 0.0)
-    if found[loops.LEAST] == 0.0:
-        zeros, most = loops.where_zero(r, c)
-        counts[ZEROS] += int(zeros)
-        sums[AT_ZERO] = max(sums[AT_ZERO], most)
 
 
 @compiled()
@@ -235,28 +219,31 @@ def _add_side(
 def _scan(
     r: np.ndarray, c: np.ndarray, start: int, sums: np.ndarray, counts: np.ndarray, outline: Outline, parts: np.ndarray
 ) -> None:
-    """Look for the maximum, the steepest point and corners of the hull in a row: part by part, then one by one."""
+    """Look for zeros, the maximum, the steepest point and corners of the hull: part by part, then one by one."""
     lines, lane_lines = outline.lines, outline.lane_lines
     size = _PART if r.size % _PART == 0 else r.size
     shape = (r.size // size, size)
     loops.most_over(r.reshape(shape), c.reshape(shape), lane_lines, parts)
     for part in range(r.size // size):
-        near = parts[part, 1] * loops.NEAR
-        if parts[part, 0] < -near and parts[part, 1] + near < lane_lines[LEVEL]:
+        over, most, zeros, at_zero = parts[part]
+        counts[ZEROS] += int(zeros)
+        sums[AT_ZERO] = max(sums[AT_ZERO], at_zero)
+        near = most * loops.NEAR
+        if most == 0.0 or (counts[CORNERS] and over < -near and most + near < lane_lines[LEVEL]):
             continue
         first, stop = part * size, (part + 1) * size
         steepest, over, most = loops.most_exactly(r[first:stop], c[first:stop], lines)
         if steepest <= sums[STEEPEST] and over <= most * _NEAR and most <= min(sums[MAX_ABS], lines[LEVEL]):
             continue
         for i in range(first, stop):
-            x, d = abs(np.float64(r[i])), abs(np.float64(c[i]) - np.float64(r[i]))
+            x, d = abs(wide(r[i])), abs(wide(c[i]) - wide(r[i]))
             if d > sums[MAX_ABS]:
                 sums[MAX_ABS] = d
                 counts[ARGMAX] = start + i
             if x > 0.0 and (d / x > sums[STEEPEST] or d > lowest_line(lines, x) * (1.0 + _NEAR)):
                 _add_point(x, d, sums, counts, outline)
-    lane_lines[:] = lines
-    lane_lines[LEVEL] = min(sums[MAX_ABS], lines[LEVEL])
+    if counts[CORNERS]:
+        in_lane(lines, min(sums[MAX_ABS], lines[LEVEL]), lane_lines)
 
 
 @compiled()
@@ -277,22 +264,23 @@ def _add_point(x: float, d: float, sums: np.ndarray, counts: np.ndarray, outline
 def _add_sketch(
     r: np.ndarray,
     c: np.ndarray,
+    zeros: int,
     found: np.ndarray,
     sums: np.ndarray,
     counts: np.ndarray,
+    outline: Outline,
     bins: np.ndarray,
     places: np.ndarray,
 ) -> None:
-    """As `Sketch.of` does."""
-    zeros = loops.where_zero(r, c)[0] if found[loops.LEAST] == 0.0 else 0.0
+    """As `Sketch.of` does; `zeros` of r are 0."""
     counts[SKETCHED] += r.size
-    counts[RELATIVE] += r.size - int(zeros)
-    if found[loops.TOP] == 0.0:
+    counts[RELATIVE] += r.size - zeros
+    if found[SUM_ABS] == 0.0:
         bins[0, 0] += r.size
         return
-    summed, most = loops.ratios(r, c, r)
+    summed, most = loops.ratios(r, c, outline.lane_lines)
     if not math.isfinite(summed):
-        summed, most = loops.ratios(r, c, sums)
+        summed, most = loops.ratios(r, c, outline.lines)
     sums[REL_SUM] += summed
     if most * _TWICE > sums[MAX_POWERS]:  # a power of two is more than half of what it is under
         sums[MAX_POWERS] = max(sums[MAX_POWERS], loops.most_powers(r, c, sums[TINY]))
@@ -310,11 +298,10 @@ def _add_sketch(
 
 
 @entry
-def count(r: np.ndarray, c: np.ndarray, atol: float, rtol: float, room: Room) -> int:
+def count(r: np.ndarray, c: np.ndarray, atol: float, rtol: float) -> int:
     """Elements of a window outside a tolerance."""
     outside = 0
     for first in range(0, r.size, BLOCK):
         stop = min(first + BLOCK, r.size)
-        block_r, block_c = loaded(r, first, stop, room.lane_r), loaded(c, first, stop, room.lane_c)
-        outside += loops.count_outside(block_r, block_c, atol, rtol)
+        outside += loops.count_outside(r[first:stop], c[first:stop], atol, rtol)
     return outside
