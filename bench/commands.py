@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -34,9 +35,14 @@ print(json.dumps([time.perf_counter() - begun, usage.ru_maxrss / 1024, os.waitst
 """
 
 
+# an installed package has its bytecode beside it, as numpy and torch have here; so must ours, whatever the shell says
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def cost(command: list[str], *, expect: tuple[int, ...] = (0,)) -> Cost:
     """Run a command once; an exit code that was not expected is an error, not a number."""
-    done = subprocess.run([sys.executable, "-S", "-c", _MEASURE, *command], capture_output=True, text=True, check=True)
+    measured = [sys.executable, "-S", "-c", _MEASURE, *command]
+    done = subprocess.run(measured, capture_output=True, text=True, check=True, env=_ENVIRONMENT)
     seconds, peak_mb, code = json.loads(done.stdout)
     if code not in expect:
         raise RuntimeError(f"{command[:3]} ended with {code}: {done.stderr[-500:]}")

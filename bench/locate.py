@@ -15,7 +15,7 @@ LAYERS, WIDTH, TOKENS = 32, 128, 64
 SECONDS = {"locate": 1.0}
 REPEATS = 3
 
-_RECORD = """
+RECORD = """
 import sys
 import torch
 import firstdiff as fd
@@ -38,7 +38,7 @@ with torch.no_grad():
 def run(folder: Path) -> list[Row]:
     """The rows of this part, the best of a few runs of the command line."""
     sizes = [str(LAYERS), str(WIDTH), str(TOKENS)]
-    subprocess.run([sys.executable, "-c", _RECORD, *sizes, str(folder)], check=True)
+    subprocess.run([sys.executable, "-c", RECORD, *sizes, str(folder)], check=True)
     return list(_rows(folder))
 
 

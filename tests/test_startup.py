@@ -41,3 +41,18 @@ from firstdiff.readers import open_trace
 open_trace({str(tmp_path)!r}).tensors[0].values().window(0, 3)
 """
     assert modules_after(code).isdisjoint(FRAMEWORKS)
+
+
+def test_comparing_loads_no_network_and_no_parsers(tmp_path) -> None:
+    code = f"""
+import sys
+import numpy as np
+sys.argv = ["firstdiff", "compare", {str(tmp_path / "x.npy")!r}, {str(tmp_path / "x.npy")!r}]
+np.save(sys.argv[2], np.zeros(3))
+from firstdiff.cli.main import main
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code
+"""
+    assert modules_after(code).isdisjoint(FRAMEWORKS | SERVER | {"ssl", "http", "xml", "tomllib"})

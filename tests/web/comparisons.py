@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 from playwright.sync_api import Locator, Page, expect
 
 from tests.web import dumps
-from tests.web.serving import Server
+from tests.web.serving import OVER, Server
 
 Arrays = dict[str, np.ndarray]
+MINUTES = 8
 
 
 def mixed() -> tuple[Arrays, Arrays]:
@@ -35,6 +37,17 @@ def compared(server: Server, folder: Path, reference: Arrays, candidate: Arrays,
     entry = server.compare(*sides, **more)
     assert entry["state"] == "done", entry
     return str(entry["id"])
+
+
+def compared_at_length(server: Server, reference: Path, candidate: Path) -> str:
+    """The id of a finished comparison that may take minutes on a busy machine."""
+    sides = {"reference": {"path": str(reference)}, "candidate": {"path": str(candidate)}}
+    comparison = str(server.ask("POST", "/comparisons", {"kind": "pair", **sides})["id"])
+    deadline = time.monotonic() + MINUTES * 60
+    while server.ask("GET", f"/comparisons/{comparison}")["entry"]["state"] not in OVER:
+        assert time.monotonic() < deadline, f"waited in vain until comparison {comparison} ends"
+        time.sleep(0.2)
+    return comparison
 
 
 def demo(server: Server) -> str:

@@ -17,8 +17,10 @@ FLAGS = (
     "--disable-component-update --disable-sync"
 ).split()
 HERE = Path(__file__).parent
+# milliseconds: a busy machine is no failure
+PATIENCE = 60_000
 
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=PATIENCE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -64,6 +66,7 @@ def new_context(browser: Browser, server: Server, console: Console) -> Iterator[
     def make(**options: object) -> BrowserContext:
         chosen = {"viewport": {"width": 1280, "height": 900}, "base_url": server.url, **options}
         context = browser.new_context(**chosen)  # type: ignore[arg-type]
+        context.set_default_timeout(PATIENCE)
         console.follow(context)
         contexts.append(context)
         return context

@@ -188,7 +188,7 @@ def test_ten_thousand_rows_are_few_in_the_page_and_all_in_reach(page: Page, serv
     values = {f"layers.{number // 100}.part_{number % 100}": np.full(2, number, np.float32) for number in range(10_000)}
     for side in ("ref", "cand"):
         np.savez(tmp_path / f"{side}.npz", **values)
-    many = server.compare(tmp_path / "ref.npz", tmp_path / "cand.npz")["id"]
+    many = on.compared_at_length(server, tmp_path / "ref.npz", tmp_path / "cand.npz")
     on.opened(page, many)
     on.expand(page)
     expect(on.table(page)).to_have_attribute("aria-rowcount", "10101")

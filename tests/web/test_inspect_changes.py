@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.web import inspecting as on
 from tests.web.serving import Server
+from tests.web.watching import Console
 
 VALUES = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 
@@ -35,6 +37,7 @@ def test_a_deleted_file_is_told_of_when_the_slider_moves(page: Page, server: Ser
 def test_a_file_of_another_shape_asks_to_compare_again(page: Page, server: Server, run: str, tmp_path: Path) -> None:
     view = on.inspect(page, server, run, "x")
     expect(on.grid(page)).to_be_visible()
+    shutil.rmtree(tmp_path / "cand.trace")
     on.write_trace(tmp_path / "cand.trace", {"x": VALUES[:2]})
     move(page)
     expect(view.get_by_role("alert")).to_contain_text("compare again")
@@ -66,7 +69,9 @@ def test_a_file_that_was_cut_short_does_not_end_the_server(
     assert server.ask("GET", "/about")
 
 
-def test_a_server_that_was_stopped_is_told_of_and_found_again(page: Page, server: Server, run: str) -> None:
+def test_a_server_that_was_stopped_is_told_of_and_found_again(
+    page: Page, server: Server, run: str, console: Console
+) -> None:
     view = on.inspect(page, server, run, "x")
     expect(on.grid(page)).to_be_visible()
     server.kill()
@@ -79,3 +84,4 @@ def test_a_server_that_was_stopped_is_told_of_and_found_again(page: Page, server
     page.keyboard.press("Tab")
     expect(on.cell(page, 2, 0, 0)).to_be_visible()
     expect(view.get_by_role("alert")).to_have_count(0)
+    console.complaints.clear()

@@ -319,7 +319,8 @@ def test_it_fits_every_screen_and_axe_finds_nothing(
 def test_an_unknown_address_says_so(page: Page) -> None:
     page.goto("/nowhere/at/all")
     expect(page.get_by_text("There is nothing at this address")).to_be_visible()
-    page.get_by_role("link", name="To the start page").click()
+    assert axe(page) == []
+    page.get_by_role("link", name="To the start page", exact=True).click()
     expect(page.get_by_role("heading", name="Where do two runs part?")).to_be_visible()
 
 

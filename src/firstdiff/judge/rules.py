@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +72,8 @@ def load_rules(path: str | Path) -> tuple[NamedRule, ...]:
 
 def parse_rules(text: str, path: str = "tolerances") -> tuple[NamedRule, ...]:
     """The same from text; `path` is what messages call it."""
+    import tomllib
+
     try:
         entries = tomllib.loads(text).get("tolerances", [])
     except tomllib.TOMLDecodeError as error:

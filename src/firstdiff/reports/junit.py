@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from xml.sax.saxutils import escape, quoteattr
 
 from firstdiff.reports import Report
 from firstdiff.reports.causes import causes_of
@@ -61,10 +60,14 @@ def _lines(pair: Pair) -> Iterator[str]:
 
 
 def _attribute(text: str) -> str:
+    from xml.sax.saxutils import quoteattr  # brings http and ssl along
+
     return quoteattr(_NOT_XML.sub("\ufffd", text), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
 
 
 def _text(text: str) -> str:
+    from xml.sax.saxutils import escape
+
     return escape(_NOT_XML.sub("\ufffd", text))
 
 

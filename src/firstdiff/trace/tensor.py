@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -71,6 +72,12 @@ class Trace:
             near = did_you_mean(wanted, self._by_key)
             raise UsageError(f"{self.path} has no tensor {wanted!r}{near}")
         return found
+
+    @cached_property
+    def repeated(self) -> frozenset[str]:
+        """Keys that more than one tensor has."""
+        count = Counter(str(tensor.key) for tensor in self.tensors)
+        return frozenset(key for key, times in count.items() if times > 1)
 
     @cached_property
     def _by_key(self) -> dict[str, Tensor]:

@@ -20,6 +20,8 @@ export class Inspection {
   /** The element under the pointer; what is said is said of this one, or else of the one the sliders stand at. */
   pointed = $state.raw<number[] | null>(null);
   problem = $state<string | null>(null);
+  /** Counts the elements that were found and are to be brought into view. */
+  found = $state(0);
   /** Sides whose files changed since they were compared. */
   changed = $state.raw<readonly SideName[]>([]);
   /** The side that is looked at where the two have no layout in common. */
@@ -114,6 +116,12 @@ export class Inspection {
     const there = this.change(showing(this.look, this.shape, element));
     element.forEach((to, dim) => linked.moved(this, dim, to));
     return there;
+  }
+
+  /** Sets every slider to an element and brings it into view. */
+  async reveal(element: readonly number[]): Promise<void> {
+    await this.goTo(element);
+    this.found++;
   }
 
   /** The index of a cell of the window on screen. */
