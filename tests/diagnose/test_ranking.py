@@ -67,6 +67,11 @@ def test_each_cause_is_told_once_with_its_best_explanation() -> None:
     assert [one.fit for one in found] == [FITS]
 
 
+def test_what_either_of_two_ways_to_the_same_cause_implies_is_implied() -> None:
+    [told] = ranked([why("a.x", implies=("b.y",)), why("a.x", implies=("c.z",)), why("b.y"), why("c.z")], WRONG, 10)
+    assert told.implies == ("b.y", "c.z")
+
+
 def test_a_lone_mistake_that_fits_is_sure_and_a_form_is_not_quite() -> None:
     assert confidences(why("a.mistake"))["a.mistake"] >= 0.95
     assert 0.8 < confidences(why("a.form", specific=Specific.FORM))["a.form"] < 0.9

@@ -17,6 +17,7 @@ from firstdiff.diagnose.sample import leading_part, part_in_words
 from firstdiff.diagnose.scene import Scene, as_recorded
 from firstdiff.dtypes import doubles
 from firstdiff.judge.tolerance import default_factor
+from firstdiff.locate import Row
 from firstdiff.ops import Plan
 from firstdiff.ops.residuals import fit_limit
 from firstdiff.schema import Pair
@@ -224,11 +225,33 @@ class Case:
             ours, theirs = (doubles(source.view()[self.part]) for source in row.sources)
             yield Earlier(row.pair.key, row.pair.name, row.record.op if row.record else None, theirs, ours)
 
+    def hidden(self) -> Iterator[Case]:
+        """Rows that go into this one and were let pass, and yet are not what they should be."""
+        if not self.own_inputs or self.fit(self.reference).reaches_floor:
+            return
+        for at in self._scene.graph.compared[self._place].rows:
+            case = Case(self._scene, at)
+            let_pass = case.comparable and not case.row.differs and not case.row.is_evidence
+            if let_pass and not case.unexplained.reaches_floor:
+                yield case
+
     def leads_to(self, op: str) -> bool:
         """Whether the code that computes the row goes on with an operation of this kind, a few steps later."""
         outer = self._scene.graph.calls.around(self._place)
         after = [at for at in outer.inner if at > self._place][:_FEW_STEPS] if outer else []
         return any(self._scene.rows[at].pair.op == op for at in after)
+
+    @cached_property
+    def left_out(self) -> bool:
+        """Whether the candidate ran nothing of what the reference runs inside this module."""
+        record = self.row.record
+        if record is None or self.row.is_evidence or self.role == "input":
+            return False
+        inside = [row for row in self._scene.rows if self._is_inside(row)]
+        return bool(inside) and not any(row.candidate for row in inside)
+
+    def _is_inside(self, row: Row) -> bool:
+        return not row.is_evidence and row.reference is not None and row.pair.name.startswith(f"{self.name}.")
 
     @cached_property
     def around(self) -> str:

@@ -80,7 +80,7 @@ class Examined:
         """
         case = self._case
         if case.comparable and case.unexplained.reaches_floor:
-            return known or self._within_rounding()
+            return known or self._before() or self._within_rounding()
         found = [*self._tested(case), *map(_as_explanation, known)]
         for outer in self._around:
             whole = self._of_the_whole(outer)
@@ -93,6 +93,15 @@ class Examined:
         if order and not order[0].fit.reaches_floor:
             order = ranked([*found, *self._second(case, order)], case.unexplained, case.candidate.size)
         return as_diagnoses(order, case.unexplained, case.candidate.size) or self._unknown()
+
+    def _before(self) -> tuple[Diagnosis, ...]:
+        """What goes into the row was let pass, and is wrong all the same: then its cause is the cause."""
+        for source in self._case.hidden():
+            found = Examined([source], self._table).diagnoses()
+            if found:
+                said = f"{source.key}, which goes into it, differs by less than is allowed there; in it, "
+                return tuple(replace(one, evidence=said + one.evidence) for one in found)
+        return ()
 
     def _of_the_whole(self, outer: Case) -> list[Explanation]:
         """Mistakes in the operation around the row that explain all of what comes out of it."""

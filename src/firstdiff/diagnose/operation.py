@@ -38,7 +38,7 @@ class Operation:
         """What the candidate's row would be if the operation were this one; None where it cannot be computed."""
         try:
             return self.finish((plan or self.plan).run())
-        except (ValueError, UsageError):
+        except (ValueError, IndexError, UsageError):
             return None
 
     def with_plan(self, plan: Plan) -> Operation:

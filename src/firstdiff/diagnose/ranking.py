@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import inf, isfinite, log10
 
 from firstdiff.diagnose.fit import Fit
@@ -27,11 +28,15 @@ def ranked(found: Iterable[Explanation], unexplained: Fit, elements: int) -> tup
     elements: how many values the fits are over
     """
     best: dict[str, Explanation] = {}
+    implied: dict[str, dict[str, None]] = {}
     for one in found:
-        if _worth_telling(one, unexplained) and (
-            one.cause not in best or _key(one, elements) < _key(best[one.cause], elements)
-        ):
+        if not _worth_telling(one, unexplained):
+            continue
+        if one.fit.reaches_floor:
+            implied.setdefault(one.cause, {}).update(dict.fromkeys(one.implies))
+        if one.cause not in best or _key(one, elements) < _key(best[one.cause], elements):
             best[one.cause] = one
+    best |= {cause: replace(best[cause], implies=tuple(names)) for cause, names in implied.items()}
     told = [one for one in best.values() if not any(_covers(other, one) for other in best.values())]
     return tuple(sorted(told, key=lambda one: _key(one, elements)))
 

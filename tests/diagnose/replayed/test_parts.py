@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.diagnose.pairs import Calls, assert_first, assert_not_sure_of, compared, randn
+from tests.diagnose.pairs import Calls, assert_not_sure_of, compared, randn
 
 X = [randn(2, 9, 32)]
 THREE = [randn(2, 2, 9, 8, seed=seed) for seed in range(3)]

@@ -38,9 +38,8 @@ class Block(nn.Module):
 class Model(nn.Module):
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        self.first, self.block = nn.Linear(WIDTH, WIDTH), Block(**options)
         torch.manual_seed(1)
-        nn.init.normal_(self.first.weight)
+        self.first, self.block = nn.Linear(WIDTH, WIDTH), Block(**options)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.block(self.first(x))  # type: ignore[no-any-return]

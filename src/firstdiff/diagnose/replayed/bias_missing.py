@@ -27,7 +27,7 @@ class BiasMissing(Counterfactual):
             if bias is None or not (name == "bias" or name.endswith("_bias")):
                 continue
             which = "its bias" if name == "bias" else f"its {name.removesuffix('_bias')} bias"
-            implied = ("offset.constant", "offset.channel", "weights.differ")
+            implied = ("offset.constant", "offset.channel", "weights.differ", "weights.missing")
             fix = f"add the bias of {trial.key}"
             yield Variant(plan=trial.plan.on(**{name: None}), what=f"without {which}", fix=fix, implies=implied)
             twice = 2.0 * np.asarray(bias, dtype=np.float64)

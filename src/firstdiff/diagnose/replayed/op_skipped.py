@@ -29,7 +29,7 @@ class OpSkipped(Counterfactual):
     code = "op.skipped"
 
     def applies(self, case: Case) -> bool:
-        return case.comparable and case.role != "input"
+        return case.comparable
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
         for name, array in trial.plan.arrays.items():
@@ -53,7 +53,8 @@ class OpSkipped(Counterfactual):
                     evidence=f"as if {case.key} gave back {both.key} {case.falls_to(fit)}",
                     fix=f"run {case.name}",
                     predicted=predicted,
-                    doubt=_DOUBT,
+                    doubt=0.0 if case.left_out else _DOUBT,
+                    implies=("residual.missing",) if case.left_out else (),
                 )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from firstdiff.diagnose.counterfactual import Trial, Variant
+from firstdiff.diagnose.hypothesis import Specific
 from firstdiff.dtypes import doubles
 
 # least squares over more numbers than this takes long
@@ -16,7 +17,7 @@ _MOST_ROWS = 4096
 _LEAST_EVIDENCE = 10.0
 _CERTAIN_DOUBT = 0.1
 _LIKELY_DOUBT = 0.35
-_IMPLIES = ("scale.channel", "offset.channel", "values.uncorrelated")
+_IMPLIES = ("values.uncorrelated",)
 
 
 def other_weights(trial: Trial, fix: str) -> Iterator[Variant]:
@@ -41,6 +42,7 @@ def other_weights(trial: Trial, fix: str) -> Iterator[Variant]:
         what="with another weight, the same for every token,",
         fix=fix,
         assumed=assumed,
+        specific=Specific.FORM,
         doubt=doubt,
         implies=_IMPLIES,
     )
@@ -78,7 +80,8 @@ def _sides(trial: Trial) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     if expected is None or expected.shape != whole.shape:
         return None
     wrong = np.abs(expected.reshape(y.shape) - y).max(axis=0) > 1e-3 * np.std(y)
-    return (rows, y, wrong) if wrong.any() else None
+    varies = np.ptp(y[:, wrong], axis=0) > 0 if len(y) else np.zeros(0, dtype=bool)
+    return (rows, y, wrong) if varies.any() else None
 
 
 def _given(result: np.ndarray) -> np.ndarray:

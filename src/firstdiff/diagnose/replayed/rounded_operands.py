@@ -21,15 +21,23 @@ class _Rounded(Counterfactual):
         arrays = trial.plan.arrays
         if dtypes.eps_of(trial.case.dtype) >= self._coarseness():
             return
-        weights = {name: self.rounded(array) for name, array in arrays.items() if _is_weight(name, array)}
+        held = {name: self.rounded(array) for name, array in arrays.items() if _is_weight(name, array)}
         others = {name: self.rounded(array) for name, array in arrays.items() if _is_activation(name, array)}
-        for words, changed in (("weights", weights), ("inputs", others), ("weights and inputs", weights | others)):
-            if changed and (words != "weights and inputs" or (weights and others)):
+        matrices = {name: array for name, array in held.items() if not name.endswith("bias")}
+        ways = {
+            "weights": held,
+            "weights, but not the bias,": matrices if len(matrices) < len(held) else {},
+            "inputs": others,
+            "weights and inputs": held | others if held and others else {},
+            "weights and inputs, but not the bias,": matrices | others if others and len(matrices) < len(held) else {},
+        }
+        for words, changed in ways.items():
+            if changed:
                 yield Variant(
                     plan=trial.plan.on(**changed),
                     what=f"with {words} rounded to {self.type_name}",
-                    fix=f"keep the {words} of {trial.key} in {trial.case.dtype.name}",
-                    implies=("weights.differ",) if weights else (),
+                    fix=f"keep the {words.split(',')[0]} of {trial.key} in {trial.case.dtype.name}",
+                    implies=("weights.differ",) if held else (),
                 )
 
     def rounded(self, array: Any) -> np.ndarray:

@@ -83,7 +83,7 @@ class AudioPower(Hypothesis):
             made,
             words,
             "use the exponent the reference uses: magnitudes or powers",
-            implies=("scale.constant",),
+            implies=("scale.constant", "op.skipped"),
             doubt=0.05 if _is_sound(sides.case) else 0.3,
         )
 

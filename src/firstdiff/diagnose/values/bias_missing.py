@@ -47,7 +47,7 @@ class BiasMissing(Hypothesis):
                     f"add {name}",
                     implies=("offset.channel", "offset.constant"),
                 )
-        if not recorded and case.role == "output":
+        if not recorded and case.role == "output" and not _has_none(case) and _varies(sides):
             yield from self._unseen(sides)
 
     def _unseen(self, sides: Sides) -> Iterator[Explanation]:
@@ -75,6 +75,17 @@ def _biases(case: Case) -> Iterator[tuple[str, np.ndarray]]:
         values = both.reference if both.reference is not None else both.candidate
         if values is not None and values.ndim == 1 and "bias" in name.rsplit(".", 1)[-1]:
             yield both.key, np.asarray(values, np.float64)
+
+
+def _has_none(case: Case) -> bool:
+    """Whether the reference recorded a weight and no bias."""
+    return any(both.reference is not None and both.reference.ndim > 1 for both in case.params.values())
+
+
+def _varies(sides: Sides) -> bool:
+    """Whether vectors along the last axis differ: where all are alike, whatever is done to them is one vector."""
+    rows = sides.reference.reshape(-1, sides.shape[-1])
+    return bool(np.ptp(rows, axis=0).max(initial=0.0) > 1e-6 * np.abs(rows).max(initial=0.0))
 
 
 def _channel_axes(sides: Sides) -> list[int]:

@@ -1,4 +1,4 @@
-"""A mask of true and false that hides other places."""
+"""A mask that hides other places."""
 
 from __future__ import annotations
 
@@ -13,41 +13,56 @@ from firstdiff.diagnose.fit import Fit
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
 
 _LEAST = 4
+_FILLER = -9e3
 
 
 class MaskPlaces(Hypothesis):
-    """A mask of true and false differs: it is turned round, moved, or true in other places.
+    """A mask differs: it is turned round, moved, or hides other places.
 
     Some functions take a mask of what to see, others of what to hide; a causal mask may or may not hide the present;
-    padding may be on the other side.
+    padding may be on the other side, or not hidden at all.
 
-    Tested by turning all of it round, and by moving its diagonal. Make the mask as the reference does.
+    Tested on masks of true and false and on those that are added to scores, 0 or far below it: by turning them round,
+    and by moving their diagonal. Make the mask as the reference does.
     """
 
     code = "attention.mask"
 
     def applies(self, case: Case) -> bool:
-        sides = case.reference_as_recorded, case.candidate_as_recorded
-        are_masks = all(side is not None and dtypes.kind_of(side.dtype) == "bool" for side in sides)
-        return case.comparable and are_masks and case.candidate.size >= _LEAST
+        return case.comparable and case.candidate.size >= _LEAST
 
     def test(self, case: Case) -> Iterator[Explanation]:
-        ours, theirs = case.expected > 0.5, case.candidate > 0.5
+        ours, theirs = (_seen(values, case.candidate_dtype) for values in (case.expected, case.candidate))
+        if ours is None or theirs is None or np.array_equal(ours, theirs) or ours.all():
+            return
         if np.array_equal(ours, ~theirs):
-            evidence, specific = "the mask is turned round: true where it should be false", Specific.MISTAKE
+            evidence, specific = "the mask is turned round", Specific.MISTAKE
         else:
             moved = _moved_diagonal(ours, theirs)
             more, less = int((theirs & ~ours).sum()), int((ours & ~theirs).sum())
-            evidence = f"{more:,} places are true that should be false, {less:,} the other way round{moved}"
-            specific = Specific.MISTAKE if moved else Specific.FORM
+            evidence = f"{more:,} more places are true, or 0, than in the reference and {less:,} fewer{moved}"
+            specific = Specific.MISTAKE if moved or theirs.all() else Specific.FORM
         yield Explanation(
             cause=self.code,
             fit=Fit(0.0, 0.0, 1.0),
             evidence=evidence,
             fix="make the mask as the reference does",
             specific=specific,
-            implies=("values.constant", "offset.constant", "scale.constant", "normalise.mean_std", "shift.sequence"),
+            implies=(
+                *("values.zero", "values.constant", "offset.constant", "offset.channel", "scale.constant"),
+                *("residual.missing", "normalise.mean_std", "shift.sequence", "values.nonfinite"),
+            ),
         )
+
+
+def _seen(values: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+    """Where a mask is true, or adds nothing; None for what is no mask."""
+    if dtypes.kind_of(dtype) == "bool":
+        return np.asarray(values > 0.5)
+    if values.dtype.kind != "f" or np.isnan(values).any():
+        return None
+    seen = np.asarray(values == 0)
+    return seen if bool((seen | (values <= _FILLER)).all()) else None
 
 
 def _moved_diagonal(ours: np.ndarray, theirs: np.ndarray) -> str:

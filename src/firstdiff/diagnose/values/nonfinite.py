@@ -16,6 +16,7 @@ from firstdiff.diagnose.values.sides import Sides, axis_words
 
 _RANGES = {"float16": 65504.0, "bfloat16": 3.39e38, "float32": 3.4e38}
 _NEAR = 1 / 64
+_SEVERAL = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,11 +117,20 @@ class Overflow(Hypothesis):
             evidence = f"the reference reaches {ours.max():.5g}, near the {top:.5g} that {name} holds"
         elif inputs > top * _NEAR or inputs**2 > top:
             evidence = f"its inputs reach {inputs:.5g}: their products are beyond the {top:.5g} that {name} holds"
+        elif _ends_a_range(found, np.abs(found.sides.reference)):
+            evidence = f"all values beyond {ours.min():.5g} are Inf and no others, as where a range ends"
         else:
             return
         fix = "compute this in float32, or in bfloat16, whose range is that of float32"
         implies = ("values.nonfinite", "dtype.fp16", "dtype.bf16", "values.clipped")
         yield found.told(self.code, evidence, fix, Specific.MISTAKE, implies, dtypes.eps_of(dtypes.from_name(name)))
+
+
+def _ends_a_range(found: _Strange, sizes: np.ndarray) -> bool:
+    """Whether the infinite are those that should be largest, several and of several sizes: no filler of a mask."""
+    beyond, within = sizes[found.at], sizes[~found.at]
+    there = not found.nan and within.size > 0 and np.unique(beyond).size >= _SEVERAL
+    return bool(there and beyond.min() >= within.max() * (1 - 2**-9))
 
 
 def _narrowest(case: Case, found: _Strange) -> str:

@@ -1,0 +1,94 @@
+"""Frames that are cut, or set down, at another hop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from firstdiff.diagnose.case import Case
+from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
+from firstdiff.diagnose.sound.frames import cut, hop_of, joined
+from firstdiff.diagnose.values.sides import Sides
+from firstdiff.dtypes import doubles
+
+_MOST_FRAMES = 1 << 16
+_IMPLIES = ("values.uncorrelated", "shift.sequence")
+
+
+class FrameHop(Hypothesis):
+    """Frames of a sound start after another number of samples.
+
+    The hop of a spectrogram, or of overlap-add, is another: from frame to frame the two sides drift apart.
+
+    Tested on frames, which overlap: where one ends with what the next one begins with tells the hop of each side. On
+    a sound that is made of recorded frames, by setting these down at every other hop. Use the reference's hop.
+    """
+
+    code = "audio.hop"
+
+    def applies(self, case: Case) -> bool:
+        return case.comparable and Sides.of(case).real and case.candidate.ndim >= 2
+
+    def test(self, case: Case) -> Iterator[Explanation]:
+        yield from self._cut(Sides.of(case))
+        yield from self._set_down(Sides.of(case))
+
+    def _cut(self, sides: Sides) -> Iterator[Explanation]:
+        shape = sides.shape
+        if not 3 <= shape[-2] <= _MOST_FRAMES or not sides.finite.all():
+            return
+        every = [side.reshape(-1, *shape[-2:]) for side in (sides.reference, sides.candidate)]
+        ours, theirs = (hop_of(frames[0]) for frames in every)
+        if ours is None or theirs is None or ours == theirs:
+            return
+        made = np.stack([cut(joined(frames, ours), theirs, shape[-1], shape[-2]) for frames in every[0]]).reshape(shape)
+        yield from sides.told(
+            self.code,
+            np.where(np.isnan(made), sides.candidate, made),
+            f"frames start every {theirs} samples in place of {ours}",
+            f"cut frames at a hop of {ours}",
+            implies=_IMPLIES,
+        )
+
+    def _set_down(self, sides: Sides) -> Iterator[Explanation]:
+        """A sound that is a sum of frames recorded just before."""
+        length = sides.shape[-1]
+        for both in sides.case.sources:
+            if both.reference is None or both.candidate is None or both.reference.ndim != sides.ndim + 1:
+                continue
+            frames = [doubles(side) for side in (both.reference, both.candidate)]
+            size, count = frames[0].shape[-2:]  # as they come out of a convolution, and go into a fold
+            ours = (length - size) // max(count - 1, 1)
+            if frames[0].shape[:-2] != sides.shape[:-1] or not 1 <= ours < size or count < 2:
+                continue
+            if not _agree(_added(frames[0], ours, length), sides.reference):
+                continue
+            for theirs in (hop for hop in range(1, size + 1) if hop != ours):
+                made = _added(frames[1], theirs, length)
+                if _agree(made, sides.candidate):
+                    yield from sides.told(
+                        self.code,
+                        made,
+                        f"frames are set down every {theirs} samples in place of {ours}",
+                        f"set frames down at a hop of {ours}",
+                        assumed=1,
+                        implies=_IMPLIES,
+                    )
+
+
+def _added(frames: np.ndarray, hop: int, length: int) -> np.ndarray:
+    """Frames [..., size, count] added up, `hop` samples apart; what reaches beyond the length is cut off."""
+    size, count = frames.shape[-2:]
+    made = np.zeros((*frames.shape[:-2], max((count - 1) * hop + size, length)))
+    for at in range(count):
+        made[..., at * hop : at * hop + size] += frames[..., at]
+    return made[..., :length]
+
+
+def _agree(made: np.ndarray, wanted: np.ndarray) -> bool:
+    return made.shape == wanted.shape and float(np.abs(made - wanted).max()) <= 1e-3 * float(np.std(wanted))
+
+
+HYPOTHESIS: Final = FrameHop()
