@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY := $(VENV)/.ready
 
-.PHONY: run test check web types bench fuzz align-cases tools clean
+.PHONY: run test check web types bench fuzz zoo align-cases tools clean
 
 run: web
 	$(BIN)/firstdiff demo
@@ -32,6 +32,10 @@ bench: web
 # minutes of random damage to every format; FUZZ_EXAMPLES says how much
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz
+
+# faults planted in tiny models: how many are found and named; ZOO says which, as in ZOO='--only gpt2'
+zoo: $(READY)
+	$(BIN)/python -m firstdiff.testing.zoo --jobs 2 $(ZOO)
 
 # two thousand random layouts, exact and noisy, and as many that fit nothing
 align-cases: $(READY)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.row import Row
 
-PARTS = ("opening", "kernels", "comparing", "capture", "pairing", "align", "locate", "diagnose", "page")
+PARTS = ("opening", "kernels", "comparing", "capture", "pairing", "align", "locate", "diagnose", "page", "inspecting")
 RESULTS = Path(__file__).parent / "results"
 
 

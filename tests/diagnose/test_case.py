@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from firstdiff.diagnose import Case, diagnose
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
-from firstdiff.diagnose.sample import MOST_ELEMENTS, leading_part, part_in_words
+from firstdiff.diagnose.sample import MOST_ELEMENTS, part_in_words, part_to_look_at
 from firstdiff.locate import locate
 from firstdiff.trace import Trace
 from tests.diagnose.pairs import randn, traced
@@ -102,10 +104,24 @@ def test_another_shape_is_a_case_that_cannot_be_compared() -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (4, 4096, 4096), (1 << 20,), (100_000, 3), (2, 3, 1 << 19)])
-def test_of_large_tensors_a_leading_part_is_looked_at(shape: tuple[int, ...]) -> None:
-    part = leading_part(shape)
-    kept = [taken.stop for taken in part]
-    assert np.prod(kept) <= max(MOST_ELEMENTS, 1)
-    whole = tuple(kept) == shape
-    assert (part_in_words(shape, part) is None) == whole
-    assert whole == (np.prod(shape) <= MOST_ELEMENTS)
+def test_of_large_tensors_a_part_is_looked_at(shape: tuple[int, ...]) -> None:
+    part = part_to_look_at(shape)
+    kept = tuple(taken.stop - taken.start for taken in part)
+    assert np.prod(kept) <= MOST_ELEMENTS
+    assert (part_in_words(shape, part) is None) == (kept == shape) == (np.prod(shape) <= MOST_ELEMENTS)
+
+
+@given(st.lists(st.tuples(st.integers(1, 300), st.floats(0, 0.999)), min_size=1, max_size=4))
+def test_the_part_has_the_worst_element_in_it(axes: list[tuple[int, float]]) -> None:
+    shape, worst = tuple(size for size, _ in axes), [int(size * share) for size, share in axes]
+    part = part_to_look_at(shape, worst, most=500)
+    assert all(taken.start <= index < taken.stop <= size for taken, index, size in zip(part, worst, shape, strict=True))
+
+
+def test_an_error_far_down_a_large_tensor_is_still_explained() -> None:
+    values = np.random.default_rng(0).standard_normal((4096, 64)).astype("f4")
+    wrong = values.copy()
+    wrong[3000:] *= -1
+    case = case_of({"x": values}, {"x": wrong})
+    assert not case.unexplained.reaches_floor
+    assert case.part_text is not None

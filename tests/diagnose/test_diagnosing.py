@@ -155,3 +155,19 @@ def test_a_fault_is_told_from_what_came_before_it(tmp_path: Path) -> None:
     second = next(pair for pair in found.pairs if pair.key == "1")
     assert second.diagnosis[0].cause == "norm.eps"
     assert second.diagnosis[0].confidence >= 0.9
+
+
+def test_a_wrong_input_that_a_wide_tolerance_let_pass_is_the_cause(tmp_path: Path) -> None:
+    """The norm is off by little; what is made of it, 1e4 times larger, is what is told of first."""
+    reference = nn.Sequential(norms(count=1)[0], nn.Linear(32, 32))
+    torch.manual_seed(0)
+    with torch.no_grad():
+        reference[1].weight.mul_(1e4)
+    candidate = copy.deepcopy(reference)
+    candidate[0].eps = 1e-3
+    sides = [traced(made.eval(), [0.2 * randn(2, 9, 32)], tmp_path / f"{id(made)}") for made in (reference, candidate)]
+    found = fd.compare(*sides, atol=0.2)
+    assert found.first_divergence is not None
+    assert found.first_divergence.key == "1"
+    assert found.diagnosis[0].cause == "norm.eps"
+    assert "differs by less than is allowed there" in found.diagnosis[0].evidence

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from firstdiff.dtypes import from_name
 from firstdiff.measure import EXACT, Allowed, Engine, measure_pair, measure_statistics, pair, passes
 from firstdiff.trace import ArraySource
 from tests.measure.agreement import assert_agrees
@@ -139,3 +140,23 @@ def test_progress_is_told_window_by_window() -> None:
     heard: list[int] = []
     measure_pair(source, source, progress=heard.append)
     assert heard == [3_145_728, 5_000_000]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("types", [("float32", "float32"), ("bfloat16", "bfloat16"), ("float64", "float64")])
+@pytest.mark.parametrize("change", ["nothing", "only zeros", "all but zeros", "steep"])
+def test_zeros_of_the_reference_are_counted_whatever_differs(
+    engine: Engine, types: tuple[str, str], change: str
+) -> None:
+    rng = np.random.default_rng(0)
+    reference = np.maximum(rng.standard_normal(70_000), 0.0)
+    candidate = reference.copy()
+    if change == "only zeros":
+        candidate[reference == 0.0] = 1e-3 * rng.random(np.count_nonzero(reference == 0.0))
+    elif change == "all but zeros":
+        candidate *= 1 + 1e-2 * rng.standard_normal(reference.size)
+    elif change == "steep":  # |c - r| / |r| beyond float32
+        reference[5_000], candidate[5_000] = 1e-38, 1e6
+    sides = [side.astype(from_name(name)) for side, name in zip((reference, candidate), types, strict=True)]
+    metrics = assert_agrees(sides[0], sides[1], ANYTHING, engine=engine).metrics
+    assert metrics.zero_reference == np.count_nonzero(sides[0] == 0) > 10_000

@@ -223,3 +223,42 @@ def test_files_that_changed_or_went_away_are_told_of(page: Page, tmp_path: Path)
     sentence = page.error("GET", f"{row}/slice?side=candidate&at=0,:", 409)
     assert json.dumps(sentence)
     assert "candidate" in sentence
+
+
+def test_other_values_in_a_file_are_noticed(page: Page, tmp_path: Path) -> None:
+    row = opened(page, tmp_path, np.ones((4, 5), "f4"), np.full((4, 5), 2, "f4"))
+    assert page.get(f"{row}/inspect")["changed"] == []
+    stamp = page.client.get(f"/api{row}/slice?side=candidate&at=0,:").headers["x-stamp"]
+    np.save(tmp_path / "c" / "x.npy", np.full((4, 5), 3, "f4"))
+    assert page.get(f"{row}/inspect")["changed"] == ["candidate"]
+    assert page.client.get(f"/api{row}/slice?side=candidate&at=0,:").headers["x-stamp"] != stamp
+
+
+def test_a_layout_that_was_not_applied_is_not_the_recipe(page: Page, tmp_path: Path) -> None:
+    ours = RNG.standard_normal((6, 6)).astype(np.float32)
+    row = opened(page, tmp_path, ours, ours.T.copy())
+    assert page.get(f"{row}/inspect")["recipe"] is None
+    assert np.array_equal(raw(page, f"{row}/slice", side="candidate", at=":,:"), ours.T)
+
+
+def test_mismatches_are_those_of_the_verdict(page: Page, tmp_path: Path) -> None:
+    ours = np.array([1.0, np.nan, np.nan, 4.0], np.float32)
+    theirs = np.array([1.0, np.nan, 2.0, 9.0], np.float32)
+    row = opened(page, tmp_path, ours, theirs)
+    found = page.get(f"{row}/search", kind="mismatch", count=9)["items"]
+    assert [item["index"] for item in found] == [[1], [2], [3]]
+
+
+def test_flattened_slices_are_exported_too(page: Page, tmp_path: Path) -> None:
+    ours = np.arange(24, dtype=np.int64).reshape(4, 6) + 2**60
+    row = opened(page, tmp_path, ours, ours)
+    query = {"side": "candidate", "flat": "5:9"}
+    npy = page.client.get(f"/api{row}/export", params={**query, "format": "npy"})
+    assert np.array_equal(np.load(io.BytesIO(npy.content)), ours.reshape(-1)[5:9])
+    text = page.client.get(f"/api{row}/export", params={**query, "format": "csv"}).text
+    assert text.strip().split(",") == [str(value) for value in ours.reshape(-1)[5:9].tolist()]
+
+
+def test_histograms_of_unknown_sides_are_refused(page: Page, tmp_path: Path) -> None:
+    row = opened(page, tmp_path, np.ones(4, "f4"), np.ones(4, "f4"))
+    assert "is no side" in page.error("GET", f"{row}/histogram?sides=nobody", 400)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -85,6 +87,44 @@ def test_a_large_number_does_not_become_an_infinity() -> None:
     assert overview((source([1e300, -1e300]),), Cut.whole((2,)), 1, 2).tolist() == [
         [float(np.finfo(np.float32).max), -float(np.finfo(np.float32).max)]
     ]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float8_e4m3fn", "bool", "int64", "complex64"])
+def test_an_overview_of_differences_is_that_of_every_element(dtype: str) -> None:
+    ours, theirs = (RNG.integers(0, 5, (6, 9)).astype(np.dtype(getattr(ml_dtypes, dtype, dtype))) for _ in range(2))
+    cells = overview((source(ours), source(theirs)), Cut.whole((6, 9)), 6, 9)
+    wide = np.complex128 if dtype == "complex64" else np.float64
+    apart = theirs.astype(wide) - ours.astype(wide)
+    assert np.array_equal(cells, np.abs(apart) if dtype == "complex64" else apart)
+
+
+def test_differences_that_float32_cannot_hold_and_those_of_what_is_not_finite() -> None:
+    ours = np.array([3e38, np.inf, np.nan, np.nan, np.inf, 1], np.float32)
+    theirs = np.array([-3e38, np.inf, np.nan, 1, -np.inf, 1], np.float32)
+    cells = overview((source(ours), source(theirs)), Cut.whole((6,)), 1, 6)[0]
+    most = float(np.finfo(np.float32).max)
+    assert np.array_equal(cells, np.float32([-most, 0, 0, np.nan, -np.inf, 0]), equal_nan=True)
+
+
+def test_histograms_of_several_sides_share_their_bins() -> None:
+    first, second = histograms([(source([0.0, 1.0, 1.0]),), (source([3.0, np.nan, 4.0]),)], Cut.whole((3,)), 4)
+    assert first.edges == second.edges == (0, 1, 2, 3, 4)
+    assert (first.counts, second.counts, second.nan) == ((1, 2, 0, 0), (0, 0, 0, 2), 1)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "words"),
+    [
+        (lambda ours: ours, "Identical"),
+        (lambda ours: ours + np.float32(1e-4), "this mapping fits"),
+        (lambda ours: -ours, "other sign"),
+        (lambda ours: ours[::-1].copy(), "Unrelated"),
+    ],
+)
+def test_a_mapping_says_in_words_what_it_found(theirs: Callable[[np.ndarray], np.ndarray], words: str) -> None:
+    ours = np.random.default_rng(2).standard_normal((12, 12)).astype(np.float32)
+    whole = held(":,:", (0, 1), source(ours))
+    assert words in mapped_view(source(ours), source(theirs(ours)), whole, whole).words
 
 
 def test_the_largest_differences_come_first_and_a_nan_before_all() -> None:

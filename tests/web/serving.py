@@ -45,6 +45,11 @@ class Server:
     def stop(self) -> None:
         self._end(signal.SIGINT if os.name != "nt" else signal.SIGTERM)
 
+    @property
+    def process_id(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The parsed answer of /api`path`; an error raises with the server's sentence."""
         data = None if body is None else json.dumps(body).encode()

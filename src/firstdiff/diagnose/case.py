@@ -13,7 +13,7 @@ from firstdiff import dtypes
 from firstdiff.diagnose.fit import Fit, Floor
 from firstdiff.diagnose.operation import Operation
 from firstdiff.diagnose.reading import operations_of
-from firstdiff.diagnose.sample import leading_part, part_in_words
+from firstdiff.diagnose.sample import part_in_words, part_to_look_at
 from firstdiff.diagnose.scene import Scene, as_recorded
 from firstdiff.dtypes import doubles
 from firstdiff.judge.tolerance import default_factor
@@ -80,7 +80,8 @@ class Case:
         sources = self.row.sources
         self.comparable = sources is not None and sources[0].shape == sources[1].shape
         shape = sources[1].shape if sources else ()
-        self.part = leading_part(shape)
+        metrics = self.pair.metrics
+        self.part = part_to_look_at(shape, (metrics.argmax or ()) if metrics else ())
         self.part_text = part_in_words(shape, self.part)
 
     @property
@@ -116,12 +117,12 @@ class Case:
 
     @cached_property
     def reference(self) -> np.ndarray:
-        """The reference's values, float64, in one layout with `candidate`; a leading part of a large tensor."""
+        """The reference's values, float64, in one layout with `candidate`; a part of a large tensor."""
         return self._values(0)
 
     @cached_property
     def candidate(self) -> np.ndarray:
-        """The candidate's values, float64; a leading part of a large tensor (`part_text` says which)."""
+        """The candidate's values, float64; a part of a large tensor (`part_text` says which)."""
         return self._values(1)
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,13 +47,15 @@ def pages(hypotheses: Iterable[Hypothesis] | None = None) -> tuple[Page, ...]:
     hypotheses: those of the hook if left out
     """
     table: Iterable[Hypothesis] = plugins.loaded("hypotheses") if hypotheses is None else hypotheses
-    texts = {code: [title + _OF_LAYOUTS_MORE] for code, title in _OF_LAYOUTS.items()} if hypotheses is None else {}
+    texts: dict[str, list[str]] = {}
     for hypothesis in table:
         for code in (hypothesis.code, *hypothesis.also):
             text = inspect.cleandoc(type(hypothesis).__doc__ or "")
             if text not in texts.setdefault(code, []):
                 texts[code].append(text)
-    return tuple(Page(code, _title(found[0]), tuple(found)) for code, found in sorted(texts.items()))
+    found = [Page(code, every[0].partition("\n")[0], tuple(every)) for code, every in texts.items()]
+    found += [] if hypotheses is not None else _of_layouts(known=texts)
+    return tuple(sorted(found, key=lambda page: page.code))
 
 
 def page_of(code: str) -> Page:
@@ -64,5 +66,7 @@ def page_of(code: str) -> Page:
     return known[code]
 
 
-def _title(text: str) -> str:
-    return text.partition("\n")[0]
+def _of_layouts(known: Collection[str]) -> Iterator[Page]:
+    for code, title in _OF_LAYOUTS.items():
+        if code not in known:
+            yield Page(code, title, (title + _OF_LAYOUTS_MORE,))

@@ -1,16 +1,20 @@
-"""Which part of a large tensor is looked at: leading slices, so that channels, heads and neighbours stay together."""
+"""Which part of a large tensor is looked at: whole slices, so that channels, heads and neighbours stay together."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
-MOST_ELEMENTS = 1 << 18
+MOST_ELEMENTS = 1 << 16
 # fewer tokens than this tell little about masks, positions and shifts
 _KEPT_OF_AN_AXIS = 64
 
 
-def leading_part(shape: tuple[int, ...], most: int = MOST_ELEMENTS) -> tuple[slice, ...]:
-    """Slices that leave at most about `most` elements; the last axis stays whole, the first are cut first."""
+def part_to_look_at(shape: tuple[int, ...], worst: Sequence[int] = (), most: int = MOST_ELEMENTS) -> tuple[slice, ...]:
+    """Slices that leave at most about `most` elements; the last axis stays whole, the first are cut first.
+
+    worst: the index of an element that must be in the part; the part is the leading one if it is, or if none is given
+    """
     kept = list(shape)
     for least in (_KEPT_OF_AN_AXIS, 1):
         for axis in range(len(kept) - 1):
@@ -19,14 +23,19 @@ def leading_part(shape: tuple[int, ...], most: int = MOST_ELEMENTS) -> tuple[sli
                 kept[axis] = min(kept[axis], max(least, most // max(1, others), 1))
     if prod(kept) > most and kept:
         kept[-1] = max(1, most // max(1, prod(kept[:-1])))
-    return tuple(slice(0, size) for size in kept)
+    at = tuple(worst) if len(worst) == len(shape) else (0,) * len(shape)
+    starts = [
+        min(index // size * size, whole - size) for index, size, whole in zip(at, kept, shape, strict=True) if size
+    ]
+    starts = starts if len(starts) == len(kept) else [0] * len(kept)
+    return tuple(slice(start, start + size) for start, size in zip(starts, kept, strict=True))
 
 
 def part_in_words(shape: tuple[int, ...], part: tuple[slice, ...]) -> str | None:
     """None where the part is the whole."""
     cut = [
-        f"the first {taken.stop} of {size} along axis {axis}"
+        f"{'the first ' if taken.start == 0 else f'{taken.start} to '}{taken.stop} of {size} along axis {axis}"
         for axis, (size, taken) in enumerate(zip(shape, part, strict=True))
-        if taken.stop < size
+        if taken.stop - taken.start < size
     ]
     return " and ".join(cut) or None

@@ -44,7 +44,7 @@ class Synthesis(nn.Module):
     def forward(self, frames: torch.Tensor) -> torch.Tensor:
         length = (frames.shape[-1] - 1) * self.hop + SIZE
         made = torch.nn.functional.fold(frames * self.window[:, None], (1, length), (1, SIZE), stride=(1, self.hop))
-        return torch.nn.functional.pad(made[:, 0, 0], (0, 2000 - length))
+        return torch.nn.functional.pad(made[:, 0, 0], (0, 99 * 16 + SIZE - length))
 
 
 def told(folder: Path, reference: nn.Module, candidate: nn.Module, given: torch.Tensor) -> tuple[Diagnosis, ...]:

@@ -21,10 +21,10 @@ class WeightsDiffer(Counterfactual):
     The operation is right and its weights are not: another checkpoint, another layer's, only a part loaded, or
     changed on the way.
 
-    Where the candidate recorded its weights, the operation is computed with them: what differs in the weights must
-    explain what differs in the output. Where it did not, weights are looked for that give its output from its inputs
-    for every token alike; if there are any, the operation is of the right kind. Compare how both sides load the
-    weights.
+    Tested, where the candidate recorded its weights, by computing the operation with them: what differs in the
+    weights must explain what differs in the output. Where it did not, weights are looked for that give its output
+    from its inputs for every token alike; if there are any, the operation is of the right kind. Compare how both
+    sides load the weights.
     """
 
     code = "weights.differ"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf, prod
 from typing import Final
 
 import numpy as np
 
 from firstdiff.diagnose.case import Case
+from firstdiff.diagnose.fit import Fit
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
 from firstdiff.diagnose.sound.frames import cut, hop_of, joined
 from firstdiff.diagnose.values.sides import Sides
@@ -29,11 +31,14 @@ class FrameHop(Hypothesis):
     code = "audio.hop"
 
     def applies(self, case: Case) -> bool:
-        return case.comparable and Sides.of(case).real and case.candidate.ndim >= 2
+        return not case.comparable or (Sides.of(case).real and case.candidate.ndim >= 2)
 
     def test(self, case: Case) -> Iterator[Explanation]:
-        yield from self._cut(Sides.of(case))
-        yield from self._set_down(Sides.of(case))
+        if case.comparable:
+            yield from self._cut(Sides.of(case))
+            yield from self._set_down(Sides.of(case))
+        else:
+            yield from self._of_another_length(case)
 
     def _cut(self, sides: Sides) -> Iterator[Explanation]:
         shape = sides.shape
@@ -76,6 +81,39 @@ class FrameHop(Hypothesis):
                         assumed=1,
                         implies=_IMPLIES,
                     )
+
+    def _of_another_length(self, case: Case) -> Iterator[Explanation]:
+        """As many frames, closer together or further apart, make a shorter or a longer sound."""
+        sides = case.reference_as_recorded, case.candidate_as_recorded
+        for both in case.sources:
+            frames = both.reference, both.candidate
+            if any(one is None or one.ndim < 2 or other is None for one, other in zip(frames, sides, strict=True)):
+                continue
+            hops = [_hop_between(one, other) for one, other in zip(frames, sides, strict=True)]
+            if None not in hops and hops[0] != hops[1]:
+                yield Explanation(
+                    cause=self.code,
+                    fit=Fit(0.0, 0.0, inf),
+                    evidence=f"frames are set down every {hops[1]} samples in place of {hops[0]}",
+                    fix=f"set frames down at a hop of {hops[0]}",
+                    implies=_IMPLIES,
+                )
+
+
+def _hop_between(frames: np.ndarray | None, sound: np.ndarray | None) -> int | None:
+    """The hop at which frames add up to a sound; None where none does."""
+    assert frames is not None, "both were asked for"
+    assert sound is not None, "both were asked for"
+    size, count = frames.shape[-2:]
+    rows = prod(frames.shape[:-2])
+    if count < 2 or sound.dtype.kind != "f" or not rows or sound.size % rows:
+        return None
+    length = sound.size // rows
+    hop, rest = divmod(length - size, count - 1)
+    if rest or not 1 <= hop <= size:
+        return None
+    made = _added(doubles(frames).reshape(rows, size, count), hop, length)
+    return hop if _agree(made, doubles(sound).reshape(rows, length)) else None
 
 
 def _added(frames: np.ndarray, hop: int, length: int) -> np.ndarray:

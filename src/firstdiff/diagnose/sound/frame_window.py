@@ -33,39 +33,46 @@ class FrameWindow(Hypothesis):
 
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
-        for given, window, axis in _products(case):
-            other = tuple(place for place in range(sides.ndim) if place != axis)
-            power = np.sum(given**2, axis=other)
-            if not sides.real or not (power > 0).all():
-                continue
-            made = np.sum(given * sides.candidate, axis=other) / power
-            names = [window_named(values) for values in (window, made)]
-            if names[0] is None or np.allclose(made, window, atol=1e-6) or not (names[1] or looks_like_window(made)):
-                continue
-            shape = [1] * sides.ndim
-            shape[axis] = made.size
-            yield from sides.told(
-                self.code,
-                given * made.reshape(shape),
-                f"the frames are multiplied by {names[1] or 'another window'} in place of {names[0]}",
-                f"multiply by {names[0]}",
-                assumed=0 if names[1] else made.size,
-                implies=("op.skipped", "scale.channel", "scale.row", "weights.differ", "scale.constant"),
-            )
+        for given in _given(case) if sides.real and sides.finite.all() else ():
+            for axis in range(sides.ndim):
+                if sides.shape[axis] >= _LEAST:
+                    yield from self._along(sides, given, axis)
+
+    def _along(self, sides: Sides, given: np.ndarray, axis: int) -> Iterator[Explanation]:
+        ours, theirs = (_factors(given, side, axis) for side in (sides.reference, sides.candidate))
+        name, other = window_named(ours.reshape(-1)), window_named(theirs.reshape(-1))
+        if name is None or _parallel(theirs, ours) or not (other or looks_like_window(theirs.reshape(-1))):
+            return
+        yield from sides.told(
+            self.code,
+            given * theirs,
+            f"the frames are multiplied by {other or 'another window'} in place of {name}",
+            f"multiply by {name}",
+            assumed=0 if other else theirs.size,
+            implies=("op.skipped", "scale.channel", "scale.row", "weights.differ", "scale.constant"),
+        )
 
 
-def _products(case: Case) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-    """What is multiplied, the window, and the axis it runs along."""
+def _given(case: Case) -> Iterator[np.ndarray]:
+    """What may have been multiplied by a window: inputs of the shape of the row."""
     shape = case.candidate.shape
-    values = [doubles(both.reference) for both in case.inputs.values() if both.reference is not None]
-    for window in values:
-        long = [size for size in window.shape if size > 1]
-        if len(long) != 1 or long[0] < _LEAST or window.ndim > len(shape):
-            continue
-        axis = len(shape) - window.ndim + window.shape.index(long[0])
-        for other in values:
-            if other is not window and other[case.part].shape == shape:
-                yield other[case.part], window.reshape(-1), axis
+    for both in case.inputs.values():
+        values = both.candidate if both.candidate is not None else both.reference
+        if values is not None and values.ndim == len(shape) and values[case.part].shape == shape:
+            yield doubles(values[case.part])
+
+
+def _factors(given: np.ndarray, made: np.ndarray, axis: int) -> np.ndarray:
+    """What each index of an axis was multiplied by, shaped to be multiplied by."""
+    others = tuple(place for place in range(given.ndim) if place != axis)
+    power = np.sum(given**2, axis=others, keepdims=True)
+    return np.asarray(np.sum(given * made, axis=others, keepdims=True) / np.where(power > 0, power, 1.0))
+
+
+def _parallel(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether one is the other times a number: a gain, and no other window."""
+    factor = float(np.vdot(other, one)) / float(np.vdot(other, other))
+    return bool(np.abs(one - factor * other).max() <= 1e-5 * np.abs(one).max())
 
 
 HYPOTHESIS: Final = FrameWindow()

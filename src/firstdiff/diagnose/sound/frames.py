@@ -20,6 +20,8 @@ def hop_of(frames: np.ndarray) -> int | None:
     if count < _FEWEST or size < 4 or not spread:
         return None
     for hop in range(1, size - 1):
+        if float(np.abs(frames[1, : size - hop] - frames[0, hop:]).max()) > _NEAR * spread:
+            continue
         apart = frames[1:, : size - hop] - frames[:-1, hop:]
         if float(np.abs(apart).max()) <= _NEAR * spread:
             return hop

@@ -17,6 +17,8 @@ from firstdiff.diagnose.values.sides import Sides
 _SLACK = 1e-4
 _SOUND = re.compile(r"mel|spec|stft|audio|wav|log|db|power|magnitude|fbank|fft|energy", re.IGNORECASE)
 
+_LOGARITHM = re.compile(r"mel|spec|stft|log|db|fbank", re.IGNORECASE)
+
 
 class AudioLogBase(Hypothesis):
     """Logarithms have another base, or are decibels on one side.
@@ -71,7 +73,7 @@ class AudioPower(Hypothesis):
             squares = (ours**2, "the square"), (np.sqrt(ours), "the root")
             for made, words in squares:
                 yield from self._told(sides, made, f"the candidate is {words} of what it should be")
-        elif _is_sound(case):
+        elif _LOGARITHM.search(f"{case.name} {case.op or ''}") and case.pair.audio is None:
             for factor in (2.0, 0.5):
                 yield from self._told(
                     sides, factor * ours, f"the candidate is {factor:g} times the reference's logarithm"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import Final
 
 import numpy as np
 
 from firstdiff.diagnose.case import Case
+from firstdiff.diagnose.fit import Fit
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
 from firstdiff.dtypes import doubles
 
@@ -26,40 +28,34 @@ class PositionRows(Hypothesis):
     code = "position.offset"
 
     def applies(self, case: Case) -> bool:
-        return case.comparable and case.candidate.ndim >= 2 and case.candidate.shape[-2] >= _LEAST
+        return bool(case.params) and case.role == "output"
 
     def test(self, case: Case) -> Iterator[Explanation]:
+        sides = case.reference_as_recorded, case.candidate_as_recorded
         for both in case.params.values():
             if both.reference is None or both.reference.ndim != 2:
                 continue
             table = doubles(both.reference)
-            if table.shape[1] != case.candidate.shape[-1] or not _differ(table):
-                continue
-            ours, theirs = (_start(table, side) for side in (case.expected, case.candidate))
+            ours, theirs = (_start(table, side) for side in sides)
             if ours is None or theirs is None or ours == theirs:
                 continue
-            count = case.candidate.shape[-2]
-            predicted = np.broadcast_to(table[theirs : theirs + count], case.candidate.shape)
-            fit = case.fit(predicted)
+            name = both.key.removesuffix(":param")
             yield Explanation(
                 cause=self.code,
-                fit=fit,
-                evidence=f"{both.key} is read from row {theirs} on in place of {ours}: {case.falls_to(fit)}",
+                fit=Fit(0.0, 0.0, inf),
+                evidence=f"each side is rows of {name}, from row {theirs} on in place of {ours}",
                 fix=f"start at position {ours}",
-                implies=("shift.sequence", "values.uncorrelated"),
-                predicted=predicted,
+                implies=("shift.sequence", "values.uncorrelated", "layout.reversed"),
             )
 
 
-def _differ(table: np.ndarray) -> bool:
-    return len(table) > 1 and bool(np.abs(np.diff(table, axis=0)).max(axis=1).min() > 0)
-
-
-def _start(table: np.ndarray, values: np.ndarray) -> int | None:
+def _start(table: np.ndarray, values: np.ndarray | None) -> int | None:
     """The row of the table at which these values, the same in every batch, begin."""
-    rows = values.reshape(-1, *values.shape[-2:])
+    if values is None or values.ndim < 2 or values.shape[-1] != table.shape[1] or not values.size:
+        return None
+    rows = doubles(values).reshape(-1, *values.shape[-2:])
     count = rows.shape[1]
-    if count > len(table) or np.abs(rows - rows[:1]).max() > 1e-6 * np.abs(table).max():
+    if not _LEAST <= count <= len(table) or np.abs(rows - rows[:1]).max() > 1e-6 * np.abs(table).max():
         return None
     apart = np.abs(table[: len(table) - count + 1] - rows[0, 0]).max(axis=1)
     start = int(np.argmin(apart))

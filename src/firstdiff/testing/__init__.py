@@ -1,0 +1,1 @@
+"""The public test kit: what others can measure themselves with."""

@@ -1,0 +1,98 @@
+"""What a tool answers to a case, and how good the answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from firstdiff.schema import Comparison
+from firstdiff.testing.zoo.case import Case
+from firstdiff.testing.zoo.planting import Planted, Variant
+from firstdiff.trace import Key
+
+CONFIDENT = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool says about two traces.
+
+    first: the key of the first tensor that differs, as the reference has it (`layers.0.attn@1:in.0`)
+    causes: codes with a confidence of 0 to 1, the likeliest first
+    implies: for a code, others that are true if it is
+    partners: what the candidate calls each tensor of the reference, if not by the same key
+    """
+
+    first: str | None
+    causes: tuple[tuple[str, float], ...] = ()
+    implies: Mapping[str, tuple[str, ...]] | None = None
+    partners: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How good an answer is.
+
+    truth: where the fault shows first
+    exact: the first divergence was reported there
+    rank: where in the list of causes a right one stands, from 1; None if nowhere
+    stated: causes with their confidence, as listed
+    confident, confidently_right: causes stated with 0.9 or more, and how many of them are right
+    """
+
+    case: Case
+    variant: Variant
+    site: str
+    truth: str | None
+    expected: tuple[str, ...]
+    first: str | None
+    exact: bool
+    rank: int | None
+    stated: tuple[tuple[str, float], ...]
+    confident: int
+    confidently_right: int
+
+
+def score(planted: Planted, variant: Variant, answer: Answer) -> Outcome:
+    """How good a tool's answer to a case is."""
+    truth, _ = planted.first_visible(answer.partners)
+    expected = planted.expected
+    confident = [cause for cause, confidence in answer.causes if confidence >= CONFIDENT]
+    rank = next((place for place, (cause, _) in enumerate(answer.causes, 1) if cause in expected), None)
+    right = answer.causes[rank - 1][0] if rank else ""
+    also_true = {*expected, *(answer.implies or {}).get(right, ())}
+    return Outcome(
+        case=planted.case,
+        variant=variant,
+        site=planted.site.module,
+        truth=str(truth.key) if truth else None,
+        expected=expected,
+        first=answer.first,
+        exact=truth is not None
+        and answer.first is not None
+        and planted.site.holds(truth.record)
+        and _place(answer.first) == _place(str(truth.key)),
+        rank=rank,
+        stated=answer.causes,
+        confident=len(confident),
+        confidently_right=sum(cause in also_true for cause in confident),
+    )
+
+
+def answer_of(comparison: Comparison) -> Answer:
+    """What firstdiff answers."""
+    first = comparison.first_divergence
+    return Answer(
+        first=first.key if first else None,
+        causes=tuple((found.cause, found.confidence) for found in comparison.diagnosis),
+        implies={found.cause: found.implies for found in comparison.diagnosis},
+        partners={
+            pair.reference.name: pair.candidate.name for pair in comparison.pairs if pair.reference and pair.candidate
+        },
+    )
+
+
+def _place(text: str) -> tuple[str, str, int]:
+    """Outputs of one call are one place, and so are its inputs."""
+    key = Key.parse(text)
+    return key.name, key.role, key.call

@@ -1,0 +1,66 @@
+"""Every architecture by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from firstdiff.testing.zoo.architectures import diffusion, transformer_models, unseen_models, vocoder
+from firstdiff.testing.zoo.architectures.weights import randomise
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A model ready to run, and what it is given."""
+
+    model: nn.Module
+    inputs: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """One architecture.
+
+    name: what it is called on the command line
+    model: makes the model
+    inputs: makes what it is given, for a number of batch rows
+    routed: it chooses experts, so that half precision takes other ways through it
+    held_out: nothing is tuned on it
+    """
+
+    name: str
+    model: Callable[[], nn.Module]
+    inputs: Callable[[torch.Generator, int], dict[str, Any]]
+    routed: bool = False
+    held_out: bool = False
+
+    def build(self, seed: int, batch: int = 2) -> Built:
+        """The model and its inputs, the same for the same seed."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = self.model().eval()
+        randomise(model, seed)
+        return Built(model.requires_grad_(False), self.inputs(torch.Generator().manual_seed(seed + 1), batch))
+
+
+ARCHITECTURES = {
+    made.name: made
+    for made in (
+        Architecture("gpt2", transformer_models.gpt2, transformer_models.ids),
+        Architecture("llama", transformer_models.llama, transformer_models.ids),
+        Architecture("bert", transformer_models.bert, transformer_models.padded_ids),
+        Architecture("whisper", transformer_models.whisper, transformer_models.speech),
+        Architecture("vit", transformer_models.vit, transformer_models.image),
+        Architecture("t5", transformer_models.t5, transformer_models.two_texts),
+        Architecture("vocoder", vocoder.Vocoder, vocoder.waveform),
+        Architecture("diffusion", diffusion.DiffusionTransformer, diffusion.noisy),
+        Architecture("moe", transformer_models.mixtral, transformer_models.ids, routed=True),
+        Architecture("neox", unseen_models.neox, unseen_models.ids, held_out=True),
+        Architecture("gemma", unseen_models.gemma, unseen_models.ids, held_out=True),
+        Architecture("convnet", unseen_models.ConvNet, unseen_models.picture, held_out=True),
+    )
+}

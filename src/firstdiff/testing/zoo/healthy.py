@@ -1,0 +1,168 @@
+"""Pairs of runs that are both right and share few bits: no comparison may raise an alarm."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from firstdiff.comparing import compare
+from firstdiff.schema import Comparison
+from firstdiff.testing.zoo.architectures import ARCHITECTURES, Built
+from firstdiff.testing.zoo.cropping import cropped
+from firstdiff.testing.zoo.exported import exported, with_mask, without_renumbered
+from firstdiff.testing.zoo.kernels import OtherKernels
+from firstdiff.testing.zoo.planting import traced
+from firstdiff.trace import Trace
+
+Sides = tuple[Trace, Trace]
+_TEXT = ("gpt2", "llama", "bert", "t5")
+_PADDING = 4
+_ROWS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class HealthyPair:
+    """One way of running an architecture twice."""
+
+    way: str
+    architecture: str
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.way} / {self.architecture} / {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class HealthyOutcome:
+    """quiet: no alarm was raised; otherwise `alarm` says which."""
+
+    pair: HealthyPair
+    quiet: bool
+    alarm: str | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way of running a model once more.
+
+    sides: makes both traces
+    architectures: those it makes sense for
+    partial: the candidate has other functions inside, or fewer: what is on one side only is no alarm
+    """
+
+    sides: Callable[[HealthyPair, Path], Sides]
+    architectures: tuple[str, ...]
+    partial: bool = False
+
+
+def healthy_pairs(ways: Collection[str] = (), architectures: Collection[str] = (), seed: int = 0) -> list[HealthyPair]:
+    """Every way with every architecture it makes sense for, with two sets of weights.
+
+    ways, architectures: only these; all if left out
+    """
+    return [
+        HealthyPair(name, architecture, chosen)
+        for chosen in (seed, seed + 1)
+        for name, way in WAYS.items()
+        for architecture in way.architectures
+        if (not ways or name in ways) and (not architectures or architecture in architectures)
+    ]
+
+
+def run_healthy(pair: HealthyPair) -> HealthyOutcome:
+    """Run both sides of a healthy pair and compare them."""
+    way = WAYS[pair.way]
+    with tempfile.TemporaryDirectory(prefix="firstdiff-zoo-") as folder:
+        reference, candidate = way.sides(pair, Path(folder))
+        begun = time.perf_counter()
+        comparison = compare(reference, candidate, allow_missing=way.partial, allow_extra=way.partial)
+        seconds = time.perf_counter() - begun
+    alarm = _alarm(comparison)
+    return HealthyOutcome(pair, alarm is None, alarm, seconds)
+
+
+def _alarm(comparison: Comparison) -> str | None:
+    first = comparison.first_divergence
+    if first is not None:
+        return f"{first.key} diverges"
+    if comparison.diagnosis:
+        return f"{comparison.diagnosis[0].cause} is stated"
+    if comparison.verdict != "match":
+        return f"the verdict is {comparison.verdict}: {comparison.summary}"
+    return None
+
+
+def _built(pair: HealthyPair, batch: int = 2) -> Built:
+    return ARCHITECTURES[pair.architecture].build(pair.seed, batch)
+
+
+def _other_order(pair: HealthyPair, folder: Path) -> Sides:
+    built = _built(pair)
+    return traced(built, folder / "reference"), traced(built, folder / "candidate", OtherKernels(pair.seed + 1))
+
+
+def _half_against_single(pair: HealthyPair, folder: Path) -> Sides:
+    return traced(_built(pair), folder / "reference"), traced(_half(_built(pair)), folder / "candidate")
+
+
+def _half_against_half(pair: HealthyPair, folder: Path) -> Sides:
+    built = _half(_built(pair))
+    return traced(built, folder / "reference"), traced(built, folder / "candidate", OtherKernels(pair.seed + 1))
+
+
+def _row_of_a_batch(pair: HealthyPair, folder: Path) -> Sides:
+    whole = _built(pair, _ROWS)
+    alone = Built(whole.model, {name: values[:1] for name, values in whole.inputs.items()})
+    reference = traced(alone, folder / "reference")
+    return cropped(reference, traced(whole, folder / "candidate"), {_ROWS: 1})
+
+
+def _cropped_padding(pair: HealthyPair, folder: Path) -> Sides:
+    short = _built(pair)
+    ids = short.inputs["input_ids"]
+    mask = short.inputs.get("attention_mask", torch.ones_like(ids))
+    ends = {"input_ids": 3, "attention_mask": 0}
+    given = short.inputs | {"attention_mask": mask}
+    padded = {
+        name: torch.nn.functional.pad(values, (0, _PADDING), value=ends[name]) if name in ends else values
+        for name, values in given.items()
+    }
+    reference = traced(Built(short.model, given), folder / "reference")
+    candidate = traced(Built(short.model, padded), folder / "candidate", OtherKernels(pair.seed + 1))
+    return cropped(reference, candidate, {ids.shape[1] + _PADDING: ids.shape[1]})
+
+
+def _exported(pair: HealthyPair, folder: Path) -> Sides:
+    built = with_mask(_built(pair))
+    sides = traced(built, folder / "reference"), traced(exported(built), folder / "candidate")
+    return without_renumbered(sides[0]), without_renumbered(sides[1])
+
+
+def _half(built: Built) -> Built:
+    """In bfloat16, but for what careful users keep in float32: rotary frequencies, spectrograms, time steps."""
+    kept = {name: module for name, module in built.model.named_modules() if name.endswith(("rotary_emb", "mel"))}
+    wide = {name: {part: values.clone() for part, values in found.named_buffers()} for name, found in kept.items()}
+    model = built.model.to(torch.bfloat16)
+    for name, buffers in wide.items():
+        for part, values in buffers.items():
+            setattr(model.get_submodule(name), part, values)
+    given = {name: values.bfloat16() if name == "input_features" else values for name, values in built.inputs.items()}
+    return Built(model, given)
+
+
+_ALL = tuple(name for name, made in ARCHITECTURES.items() if not made.held_out)
+_NOT_ROUTED = tuple(name for name in _ALL if not ARCHITECTURES[name].routed)
+WAYS: dict[str, Way] = {
+    "other kernel order": Way(_other_order, _ALL),
+    "bf16 against fp32": Way(_half_against_single, _NOT_ROUTED),
+    "bf16 against bf16": Way(_half_against_half, _NOT_ROUTED),
+    "batch 1 against row 0 of 4": Way(_row_of_a_batch, _NOT_ROUTED),
+    "padding cropped": Way(_cropped_padding, _TEXT, partial=True),
+    "eager against exported": Way(_exported, _NOT_ROUTED, partial=True),
+}

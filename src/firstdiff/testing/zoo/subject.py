@@ -1,0 +1,76 @@
+"""What a fault is planted in, and where it must show."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from firstdiff.trace import Record
+
+T = TypeVar("T")
+
+
+class NotHere(Exception):  # noqa: N818
+    """The model has no place for the fault; the text says what was looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where the fault is.
+
+    module: the module whose own code, weights or settings are wrong
+    given: what the module is given is wrong (`module:in.0`): its caller made it so
+    """
+
+    module: str
+    given: bool = False
+
+    def holds(self, record: Record) -> bool:
+        """Whether a tensor is made here: an output of the module, a function in its code, or what it gives a child."""
+        if record.name == self.module:
+            return self.given or record.role != "input"
+        return record.parent == self.module
+
+
+@dataclass(slots=True)
+class Subject:
+    """A model about to get a fault.
+
+    architecture: its name
+    model, inputs: copies of the reference's; a fault changes them
+    random: decides the layer and the like
+    attempt: how often the fault was found too small; it is planted larger each time
+    """
+
+    architecture: str
+    model: nn.Module
+    inputs: dict[str, Any]
+    random: random.Random
+    attempt: int = 0
+
+    def one_of(self, what: str, fits: Callable[[str, nn.Module], bool]) -> tuple[str, Any]:
+        """A module at random among those that fit, with its name."""
+        found = [(name, module) for name, module in self.model.named_modules() if fits(name, module)]
+        return self.choice(what, found)
+
+    def of_kind(self, *kinds: str) -> tuple[str, Any]:
+        """A module at random whose class has one of these names."""
+        return self.one_of(" or ".join(kinds), lambda _, module: type(module).__name__ in kinds)
+
+    def named(self, *ends: str) -> tuple[str, Any]:
+        """A module at random whose name ends so."""
+        return self.one_of(" or ".join(ends), lambda name, _: name.endswith(ends))
+
+    def choice(self, what: str, found: Sequence[T]) -> T:
+        if not found:
+            raise NotHere(f"{self.architecture} has no {what}")
+        return self.random.choice(found)
+
+    def stronger(self, first: float, factor: float = 4.0) -> float:
+        """A strength that grows with every attempt."""
+        return float(first * factor**self.attempt)
