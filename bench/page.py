@@ -18,7 +18,7 @@ from bench.row import Row, at_most
 REPEATS = 5
 USABLE, JUDGED = 1.0, 0.5
 FRAME = 1000 / 60
-STEP, FRAMES, ROUNDS = 120, 240, 6
+STEP, FRAMES, ROUNDS = 240, 240, 6
 GROWTH = 1.05
 ROW = '[role=treegrid] [role=row][id^="row-"]'
 
@@ -65,7 +65,7 @@ _JUDGE = """
 
 
 def run(folder: Path) -> list[Row]:
-    """The rows of this part, the best of a few runs, in a window of 1280 x 900."""
+    """The rows of this part, medians of a few runs, in a window of 1280 x 900."""
     server = Server(folder)
     server.start()
     try:
@@ -87,8 +87,8 @@ def _opening(server: Server, browser: Browser, folder: Path) -> Iterator[Row]:
         page.get_by_role("button", name="Tolerances").click()
         judged.append(page.evaluate(_JUDGE) / 1000)
         page.context.close()
-    yield at_most("1,000 pairs: usable after", min(usable), "s", USABLE)
-    yield at_most("1,000 pairs: judged by another tolerance after", min(judged), "s", JUDGED)
+    yield at_most("1,000 pairs: usable after", statistics.median(usable), "s", USABLE)
+    yield at_most("1,000 pairs: judged by another tolerance after", statistics.median(judged), "s", JUDGED)
 
 
 def _scrolling(server: Server, browser: Browser, folder: Path) -> Iterator[Row]:
@@ -98,7 +98,8 @@ def _scrolling(server: Server, browser: Browser, folder: Path) -> Iterator[Row]:
     yield Row("10,000 pairs: usable after", page.evaluate("window.usable") / 1000, "s")
     tools = page.context.new_cdp_session(page)
     tools.send("Performance.enable")
-    times, work = min((_scrolled(page, tools) for _ in range(REPEATS)), key=lambda found: sum(found[0]))
+    turns = sorted((_scrolled(page, tools) for _ in range(REPEATS)), key=lambda found: sum(found[0]))
+    times, work = turns[len(turns) // 2]
     title = "10,000 rows scrolled"
     yield at_most(f"{title}: median of frame times", statistics.median(times), "ms", round(FRAME * 1.05, 1))
     yield at_most(f"{title}: 95 % of frame times", times[int(len(times) * 0.95)], "ms", round(FRAME * 1.5, 1))

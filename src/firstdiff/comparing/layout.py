@@ -30,10 +30,10 @@ class LayoutOptions:
     stated: dict[str, Alignment] = field(default_factory=dict)
 
     @staticmethod
-    def of(mode: LayoutMode, accepted: Sequence[str], stated: Sequence[str]) -> LayoutOptions:
-        """From the texts of the command line; UsageError says which makes no sense."""
+    def of(mode: LayoutMode, accepted: str | Sequence[str], stated: str | Sequence[str]) -> LayoutOptions:
+        """From the texts of the command line, or one text alone; UsageError says which makes no sense."""
         recipes: dict[str, Alignment] = {}
-        for text in stated:
+        for text in _several(stated):
             name, equals, recipe = text.partition("=")
             if not equals or not name.strip():
                 raise UsageError(f"--align {text!r} has no name; write 'name=b s h d -> s (b h) d'")
@@ -41,11 +41,15 @@ class LayoutOptions:
                 recipes[name.strip()] = Alignment.parse(recipe)
             except UsageError as error:
                 raise UsageError(f"--align {text!r}: {error}") from error
-        names = [name.strip() for part in accepted for name in part.split(",")]
+        names = [name.strip() for part in _several(accepted) for name in part.split(",")]
         return LayoutOptions(mode=mode, accepted=frozenset(filter(None, names)), stated=recipes)
 
     def unused(self, keys: Sequence[str]) -> tuple[str, ...]:
         return tuple(f"--align names {name!r}, which no pair is" for name in self.stated if name not in set(keys))
+
+
+def _several(texts: str | Sequence[str]) -> Sequence[str]:
+    return (texts,) if isinstance(texts, str) else texts
 
 
 @dataclass(frozen=True)

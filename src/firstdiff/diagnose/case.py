@@ -26,6 +26,8 @@ from firstdiff.schema import Pair
 _OWN_INPUTS_SHARE = 0.5
 # how far back equal values are looked for
 _MOST_EARLIER = 512
+# how many rows that match are looked at for an error that was let pass
+_MOST_LET_PASS = 24
 # from the scale of scores to their softmax, inputs counted
 _FEW_STEPS = 8
 
@@ -227,14 +229,23 @@ class Case:
             yield Earlier(row.pair.key, row.pair.name, row.record.op if row.record else None, theirs, ours)
 
     def hidden(self) -> Iterator[Case]:
-        """Rows that go into this one and were let pass, and yet are not what they should be."""
+        """Rows that lead to this one and were let pass, and yet are not what they should be, the earliest first."""
         if not self.own_inputs or self.fit(self.reference).reaches_floor:
             return
-        for at in self._scene.graph.compared[self._place].rows:
+        for at in sorted(self._let_pass()):
             case = Case(self._scene, at)
-            let_pass = case.comparable and not case.row.differs and not case.row.is_evidence
-            if let_pass and not case.unexplained.reaches_floor:
+            if case.comparable and not case.unexplained.reaches_floor:
                 yield case
+
+    def _let_pass(self) -> set[int]:
+        found, left = set[int](), [self._place]
+        while left and len(found) < _MOST_LET_PASS:
+            for at in self._scene.graph.compared[left.pop(0)].rows:
+                row = self._scene.rows[at]
+                if at not in found and not row.differs and not row.is_evidence:
+                    found.add(at)
+                    left.append(at)
+        return found
 
     def leads_to(self, op: str) -> bool:
         """Whether the code that computes the row goes on with an operation of this kind, a few steps later."""

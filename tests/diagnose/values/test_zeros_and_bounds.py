@@ -50,6 +50,16 @@ def test_bounds_are_named(low: float | None, high: float | None) -> None:
     assert all(f"{bound:.6g}" in found[0].evidence for bound in (low, high) if bound is not None)
 
 
+def test_an_even_bound_that_one_end_meets_once_is_told_whole() -> None:
+    values = normal(40)
+    top = np.sort(values)[-4:].min() - np.float32(0.01)
+    values[values < -top] = 0
+    values[7] = -3
+    found = diagnosed(values, np.clip(noisy(values), -top, top))
+    assert found[0].cause == "values.clipped"
+    assert f"{-top:.6g} and {top:.6g}" in found[0].evidence
+
+
 def test_the_bound_of_float16_is_named() -> None:
     found = diagnosed(X * 40000, np.clip(noisy(X * 40000), -65504, 65504))
     assert found[0].cause == "values.clipped"

@@ -49,6 +49,8 @@ class ValuesClipped(Hypothesis):
         low, high = _bound(-theirs, -ours), _bound(theirs, ours)
         if low is None and high is None:
             return
+        low = high if low is None and high == -theirs.min() else low  # met once is enough for the other end
+        high = low if high is None and low == theirs.max() else high
         low = None if low is None else -low
         below = -np.inf if low is None else low
         above = np.inf if high is None else high

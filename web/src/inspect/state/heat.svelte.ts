@@ -36,7 +36,7 @@ export class Heat {
   /** Loads what is on screen of the plane of a look, if it is not there yet. */
   async load(look: Looking, shape: readonly number[], pixels: { rows: number; columns: number }, aligned: boolean): Promise<void> {
     const view = outward(this.viewport);
-    const wanted = `${look.shown.join()} ${cutText(look, shape, view)}`;
+    const wanted = `${look.shown.join()} ${cutText(look, shape, view)} ${pixels.rows} ${pixels.columns}`;
     if (wanted === this.#loaded) return;
     this.#loaded = wanted;
     this.loading = true;
