@@ -231,5 +231,5 @@ def _judged(bare: Pair, measured: _Measured, alignment: Alignment) -> Pair:
         required=judgement.required,
         envelope=figures.envelope.to_plain()
         | {"both_nan": figures.nonfinite.both_nan, "conflicting": figures.nonfinite.conflicting}
-        | basis._asdict(),
+        | {"types": list(basis.types), "scale": basis.scale},
     )
