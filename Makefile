@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY := $(VENV)/.ready
 
-.PHONY: run test check web types bench fuzz zoo align-cases tools clean
+.PHONY: run test test-page check web types bench fuzz zoo align-cases tools clean
 
 run: web
 	$(BIN)/firstdiff demo
 
 test: tools web check
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not long"
+
+# every sentence of the page in Chromium: uploads that are cut off, servers that are killed, all views
+test-page: tools web
+	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/web
 
 check: $(READY)
 	$(BIN)/ruff check .

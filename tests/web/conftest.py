@@ -17,6 +17,14 @@ FLAGS = (
     "--disable-component-update --disable-sync"
 ).split()
 HERE = Path(__file__).parent
+# minutes of uploads, kills and drawings: `make test-page` runs them, `make test` the rest
+LONG = frozenset(
+    (
+        "test_comparison_figures test_comparison_pairing test_comparison_reports test_comparison_states "
+        "test_comparison_tolerances test_inspect_changes test_inspect_finding test_inspect_mapping test_inspect_views "
+        "test_recent test_running test_uploads"
+    ).split()
+)
 # milliseconds: a busy machine is no failure
 PATIENCE = 60_000
 
@@ -28,6 +36,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.xdist_group(f"web-{item.path.stem}"))
+            if item.path.stem in LONG:
+                item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="module")
