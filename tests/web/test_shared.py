@@ -87,6 +87,7 @@ def test_values_are_those_of_the_files(opened: Callable[..., Page], runs: tuple[
     page = inspector(opened())
     page.get_by_label("Go to index").fill("1, 2, 5")
     page.get_by_role("button", name="Go", exact=True).click()
+    page.mouse.move(0, 0)  # what lies under the pointer is told of first
     expect(page.get_by_label("Dimension 2", exact=True).last).to_have_value("5")
     candidate = np.load(runs[1] / "layers.1.mlp.npy")
     detail = page.get_by_role("region", name="Raw tensor values")
@@ -101,6 +102,7 @@ def test_views_open_and_a_link_leads_back(opened: Callable[..., Page]) -> None:
         expect(page.get_by_role("tabpanel", name=view)).to_be_visible()
         expect(page.get_by_role("tabpanel", name=view).get_by_role("alert")).to_have_count(0)
     expect(page.get_by_role("tab", name="Manual Mapping")).to_have_count(0)
+    expect(page).to_have_url(re.compile("view=depth"))
     again = opened("#" + page.url.partition("#")[2])
     expect(again.get_by_role("tab", name="Along depth")).to_have_attribute("aria-selected", "true")
 
