@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from bench.commands import firstdiff
-from bench.locate import RECORD
+from bench.locate import compared
 from bench.row import Row, at_most
 
 LAYERS, WIDTH, TOKENS = 32, 512, 128
 SECONDS = 2.0
-REPEATS = 3
 
 
 def run(folder: Path) -> list[Row]:
     """The rows of this part, the best of a few runs of the command line."""
-    sizes = [str(LAYERS), str(WIDTH), str(TOKENS)]
-    subprocess.run([sys.executable, "-c", RECORD, *sizes, str(folder)], check=True)
-    return list(_rows(folder))
+    return list(_rows(compared(folder, LAYERS, WIDTH, TOKENS)))
 
 
-def _rows(folder: Path) -> Iterator[Row]:
-    compare = firstdiff("compare", "reference", "candidate", "--format", "json")
-    found = []
-    for _ in range(REPEATS):
-        done = subprocess.run(compare, cwd=folder, capture_output=True, check=False)
-        found.append(json.loads(done.stdout))
+def _rows(found: list[dict[str, Any]]) -> Iterator[Row]:
     title = f"{LAYERS} layers of {WIDTH}, {len(found[0]['pairs']):,} rows"
     places = [site["pair"] for site in found[0]["divergences"]]
     causes = [row["diagnosis"][0]["cause"] for row in found[0]["pairs"] if row["index"] in places and row["diagnosis"]]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from bench.commands import firstdiff
 from bench.row import Row, at_most
@@ -37,17 +38,19 @@ with torch.no_grad():
 
 def run(folder: Path) -> list[Row]:
     """The rows of this part, the best of a few runs of the command line."""
-    sizes = [str(LAYERS), str(WIDTH), str(TOKENS)]
+    return list(_rows(compared(folder, LAYERS, WIDTH, TOKENS)))
+
+
+def compared(folder: Path, layers: int, width: int, tokens: int) -> list[dict[str, Any]]:
+    """Comparisons of two runs of so many layers with two faults, one for each turn."""
+    sizes = [str(layers), str(width), str(tokens)]
     subprocess.run([sys.executable, "-c", RECORD, *sizes, str(folder)], check=True)
-    return list(_rows(folder))
-
-
-def _rows(folder: Path) -> Iterator[Row]:
     compare = firstdiff("compare", "reference", "candidate", "--format", "json")
-    found = []
-    for _ in range(REPEATS):
-        done = subprocess.run(compare, cwd=folder, capture_output=True, check=False)
-        found.append(json.loads(done.stdout))
+    turns = [subprocess.run(compare, cwd=folder, capture_output=True, check=False) for _ in range(REPEATS)]
+    return [json.loads(done.stdout) for done in turns]
+
+
+def _rows(found: list[dict[str, Any]]) -> Iterator[Row]:
     title = f"{LAYERS} layers of {WIDTH}, {len(found[0]['pairs']):,} rows"
     sites = [site["name"] for site in found[0]["divergences"]]
     expected = [f"layers.{LAYERS // 4}.ln_2", f"layers.{LAYERS // 2}.mlp.0"]

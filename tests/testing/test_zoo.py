@@ -7,9 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
 from firstdiff.comparing import compare
 from firstdiff.readers import open_trace
 from firstdiff.testing.zoo import ARCHITECTURES, FAULTS, Answer, Case, answer_of, cases, plant, score

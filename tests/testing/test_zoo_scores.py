@@ -8,10 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
 from rich.console import Console
 
 from firstdiff.errors import UsageError
