@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from io import FileIO, RawIOBase
+from io import BufferedReader, FileIO, RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -17,6 +19,41 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _GRAIN = mmap.ALLOCATIONGRANULARITY
+_AHEAD = 1 << 14
+
+
+class _Kept(threading.local):
+    """The file a thread read last, while it is in `file_kept_open`."""
+
+    scopes = 0
+    path = ""
+    file: BufferedReader | None = None
+
+    def opened(self, path: str) -> BufferedReader:
+        if self.file is None or path != self.path:
+            self.close()
+            self.path, self.file = path, BufferedReader(_opened(path), _AHEAD)
+        return self.file
+
+    def close(self) -> None:
+        if self.file is not None:
+            self.file.close()
+        self.path, self.file = "", None
+
+
+_kept = _Kept()
+
+
+@contextmanager
+def file_kept_open() -> Iterator[None]:
+    """Within it, the file read last stays open, some bytes ahead read: the members of one archive come in turn."""
+    _kept.scopes += 1
+    try:
+        yield
+    finally:
+        _kept.scopes -= 1
+        if not _kept.scopes:
+            _kept.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +69,14 @@ class Extent:
         count = min(count, self.size - start)
         if count <= 0:
             return b""
-        with _opened(self.path) as file:
+        if _kept.scopes and count <= _AHEAD:
+            file = _kept.opened(self.path)
             file.seek(self.offset + start)
             data = file.read(count)
+        else:
+            with _opened(self.path) as alone:
+                alone.seek(self.offset + start)
+                data = alone.read(count)
         if len(data) < count:
             raise ReadError(f"ends {count - len(data)} bytes early; was it cut off, or is it still being written?")
         return data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from math import prod
 from typing import final
 
@@ -44,6 +45,12 @@ class MappedSource(Source):
                 f"but only {max(blob.size - offset, 0):,} are there; was the file cut off?"
             )
         check_possible(shape, stored.itemsize)
+
+    def moved_to(self, blob: Blob) -> MappedSource:
+        """The same layout over other bytes, as many as these."""
+        moved = copy(self)
+        moved._blob = blob
+        return moved
 
     def view(self) -> np.ndarray:
         try:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from firstdiff import plugins
 from firstdiff.errors import ReadError
-from firstdiff.readers.blob import Blob
+from firstdiff.readers.blob import Blob, file_kept_open
 from firstdiff.readers.format import Format, Found
 from firstdiff.readers.tree import Tree, printable
 from firstdiff.trace import Record, Tensor, Trace
@@ -31,14 +31,15 @@ def open_plain(tree: Tree, order: OrderRule | None = None, progress: Progress | 
     files: list[_File] = []
     unknown: list[str] = []
     warnings = list(tree.warnings)
-    for done, blob in enumerate(tree.blobs, 1):
-        reader = format_of(blob, warnings)
-        if reader is None:
-            unknown.append(blob.name)
-        else:
-            files.append(_open(blob, reader))
-        if progress:
-            progress(done, len(tree.blobs))
+    with file_kept_open():
+        for done, blob in enumerate(tree.blobs, 1):
+            reader = format_of(blob, warnings)
+            if reader is None:
+                unknown.append(blob.name)
+            else:
+                files.append(_open(blob, reader))
+            if progress:
+                progress(done, len(tree.blobs))
     files += [_refused(refusal.name, refusal.error) for refusal in tree.refusals]
     if unknown:
         warnings.append(f"left out, since no reader knows them: {printable(unknown)}")

@@ -9,11 +9,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 from firstdiff.errors import ReadError, RefusedError
 from firstdiff.readers import unpack
-from firstdiff.readers.blob import Blob, Extent, PackedBlob, StoredBlob
+from firstdiff.readers.blob import Blob, Extent, PackedBlob
 
 STORED = 0
 _ENCRYPTED = 0x1
@@ -24,8 +24,9 @@ _END64 = struct.Struct("<4sQ2H2L4Q")
 _END64_SIZE = _END64.size + _END64_LOCATOR.size
 _TAIL = _END64_SIZE + _END.size + (1 << 16)
 _SHORT_TAIL = 4096
-_ENTRY = struct.Struct("<4s4B4H3L5H2L")
+_ENTRY = struct.Struct("<4sxB2x2H4x3L3H4x2L")
 _LOCAL = struct.Struct("<4s5H3L2H")
+_CUT_OFF = "reaches past the end of its archive; was it cut off?"
 _FULL32, _FULL16 = 0xFFFFFFFF, 0xFFFF
 
 
@@ -83,7 +84,9 @@ def open_member(blob: Blob, member: Member) -> Blob:
     if member.method == STORED:
         if member.packed != member.size:
             raise ReadError("is stored, yet has two sizes", label)
-        return StoredBlob(member.name, label, _located(blob, member))
+        if member.header + member.packed > blob.size:
+            raise ReadError(_CUT_OFF, label)
+        return _StoredMember(blob, member, label)
     if member.method not in unpack.METHODS:
         raise ReadError(f"is packed by method {member.method}, which firstdiff does not know; pack it again", label)
 
@@ -96,6 +99,22 @@ def open_member(blob: Blob, member: Member) -> Blob:
     return PackedBlob(member.name, label, member.size, peek, whole)
 
 
+@final
+class _StoredMember(Blob):
+    """An uncompressed member, whose local header is not read before its bytes are wanted."""
+
+    def __init__(self, archive: Blob, member: Member, label: str) -> None:
+        super().__init__(member.name, label, member.size)
+        self._archive = archive
+        self._member = member
+        self._extent: Extent | None = None
+
+    def extent(self) -> Extent:
+        if self._extent is None:
+            self._extent = _located(self._archive, self._member)
+        return self._extent
+
+
 def _located(blob: Blob, member: Member) -> Extent:
     """Where the member's (packed) bytes lie: only its local header knows."""
     extent = blob.extent()
@@ -105,7 +124,7 @@ def _located(blob: Blob, member: Member) -> Extent:
     name_length, extra_length = _LOCAL.unpack(header)[-2:]
     start = member.header + _LOCAL.size + name_length + extra_length
     if start + member.packed > extent.size:
-        raise ReadError("reaches past the end of its archive; was it cut off?", f"{blob.label}/{member.name}")
+        raise ReadError(_CUT_OFF, f"{blob.label}/{member.name}")
     return Extent(extent.path, extent.offset + start, member.packed)
 
 
@@ -121,27 +140,9 @@ def _read_end64(tail: bytes, end: int) -> tuple[int, int, int]:
 def _entries(directory: bytes, shift: int) -> Iterator[Member]:
     at = 0
     while at + _ENTRY.size <= len(directory):
-        (
-            magic,
-            _,
-            made_by,
-            _,
-            _,
-            flags,
-            method,
-            _,
-            _,
-            crc,
-            packed,
-            size,
-            names,
-            extras,
-            comments,
-            _,
-            _,
-            mode,
-            header,
-        ) = _ENTRY.unpack_from(directory, at)
+        magic, made_by, flags, method, crc, packed, size, names, extras, comments, mode, header = _ENTRY.unpack_from(
+            directory, at
+        )
         if magic != b"PK\x01\x02":
             break
         at += _ENTRY.size
