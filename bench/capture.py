@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import statistics
 import time
@@ -39,21 +40,24 @@ def _level(model: torch.nn.Module, ids: torch.Tensor, level: Any, bound: float, 
 
     from firstdiff.capturing import capture
 
-    trace = folder / f"{level}.trace"
+    # each in a new folder: some file systems are slow to make files where others were just deleted
+    fresh = (folder / level / str(number) for number in itertools.count())
 
     def forward() -> None:
         with torch.no_grad():
             model(ids)
 
-    def captured() -> None:
-        with torch.no_grad(), capture(model, trace, level=level, overwrite=True):
+    def captured() -> Path:
+        trace = next(fresh)
+        with torch.no_grad(), capture(model, trace, level=level):
             model(ids)
+        return trace
 
     forward()
-    captured()
-    arrays = [np.load(file) for file in sorted(trace.glob("*.npy"))]
-    works = (forward, lambda: _save(arrays, folder / "plain"), captured)
+    arrays = [np.load(file) for file in sorted(captured().glob("*.npy"))]
+    works = (forward, lambda: _save(arrays, next(fresh)), captured)
     rounds = [[_timed(work) for work in works] for _ in range(TIMES)]
+    shutil.rmtree(folder / level)
     plain, saving, recording = (statistics.median(times) for times in zip(*rounds, strict=True))
     size = sum(array.nbytes for array in arrays) / 1e6
     return [
@@ -64,7 +68,7 @@ def _level(model: torch.nn.Module, ids: torch.Tensor, level: Any, bound: float, 
     ]
 
 
-def _timed(work: Callable[[], None]) -> float:
+def _timed(work: Callable[[], object]) -> float:
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun
@@ -72,7 +76,6 @@ def _timed(work: Callable[[], None]) -> float:
 
 def _save(arrays: list[np.ndarray], folder: Path) -> None:
     """What a script would do: a new folder, one file after the other."""
-    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for number, array in enumerate(arrays):
         np.save(folder / f"{number:06d}.npy", array)

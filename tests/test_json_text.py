@@ -33,3 +33,22 @@ def test_words_become_numbers_again(word: str) -> None:
 
 def test_unknown_fields_are_left_out() -> None:
     assert from_plain(Required, {"atol": 1.0, "rtol": None, "of a later version": 2}) == Required(1.0, None)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {
+            "a": (1, 2.5, None, True),
+            "b": {
+                3,
+            },
+            4: "four",
+        },
+        Required(float("inf"), None),
+        {"x": np.float32(1.5), "y": np.int64(2), "z": np.bool_(True), "nested": [Required(1.0, np.nan)]},
+        [1 + 2j, {"n": float("nan")}, {"text": "\u2028 é"}],
+    ],
+)
+def test_the_short_way_to_json_says_the_same_as_the_long_one(value: object) -> None:
+    assert json.loads(to_json(value)) == json.loads(json.dumps(plain(value)))

@@ -31,15 +31,18 @@ def from_name(name: str) -> np.dtype:
     return BY_NAME[name]
 
 
+@cache
 def name_of(dtype: np.dtype) -> str:
     """`float32` for any byte order; the name of numpy for types firstdiff has no word for."""
     return dtype.name
 
 
+@cache
 def is_supported(dtype: np.dtype) -> bool:
     return dtype.name in BY_NAME
 
 
+@cache
 def is_extended(dtype: np.dtype) -> bool:
     """True for bf16 and the fp8 family, which numpy alone does not know."""
     return dtype.name in _EXTENDED
@@ -54,11 +57,13 @@ def kind_of(dtype: np.dtype) -> Kind:
     return "bool" if dtype.kind == "b" else "complex"
 
 
+@cache
 def bits_of(dtype: np.dtype) -> np.dtype:
     """The plain type that carries a dtype inside a .npy file: raw bits for what numpy alone cannot name."""
     return np.dtype(f"<u{dtype.itemsize}") if is_extended(dtype) else dtype
 
 
+@cache
 def eps_of(dtype: np.dtype) -> float:
     """Spacing of the numbers around 1; 0 for exact types."""
     kind = kind_of(dtype)

@@ -34,7 +34,10 @@ def plain(value: Any) -> Any:
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
     """Valid JSON of any of the above, whatever the numbers in it."""
-    return json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    try:  # most values hold no number that JSON lacks, and need no copy
+        return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False, default=plain)
+    except (TypeError, ValueError):
+        return json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def from_plain(kind: type[T], value: Any) -> T:

@@ -69,6 +69,27 @@ def test_every_dtype_comes_back_bit_for_bit(tmp_path: Path, name: str) -> None:
         assert source.window(3, 20).tobytes() == expected.reshape(-1)[3:20].tobytes()
 
 
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6.0).reshape(2, 3),
+        np.arange(6).reshape(2, 3).T,
+        np.arange(5)[::-1],
+        np.zeros((3, 0, 2), np.float16),
+        np.array(3.5),
+        np.zeros((2, 3), ">f4"),
+        np.array([True, False]),
+        np.ones((2, 2), np.complex64),
+    ],
+    ids=lambda array: f"{array.dtype.str}{list(array.shape)}",
+)
+def test_values_are_what_numpy_saves(tmp_path: Path, array: np.ndarray) -> None:
+    with TraceWriter(tmp_path / "t") as trace:
+        trace.write(Record(name="x", seq=0), array)
+    np.save(tmp_path / "same.npy", array)
+    assert (tmp_path / "t" / "000000.npy").read_bytes() == (tmp_path / "same.npy").read_bytes()
+
+
 @given(
     st.builds(
         Record,

@@ -156,6 +156,10 @@ class Provenance:
 def elements_of(tensor: torch.Tensor) -> Elements:
     """What a strided tensor covers; two that cover the same elements have equal `strides`, whatever their shape."""
     width = tensor.element_size()
+    start = int(tensor.storage_offset()) * width
+    if tensor.is_contiguous():
+        count = tensor.numel()
+        return Elements(start, start + count * width, ((width, count),) if count > 1 else (), dense=True)
     pairs = sorted(
         ((step * width, n) for n, step in zip(tensor.shape, tensor.stride(), strict=True) if n > 1 and step),
         reverse=True,
@@ -166,7 +170,6 @@ def elements_of(tensor: torch.Tensor) -> Elements:
             merged[-1] = (step, merged[-1][1] * n)
         else:
             merged.append((step, n))
-    start = int(tensor.storage_offset()) * width
     stop = start + sum(step * (n - 1) for step, n in merged) + width
     dense = not merged or merged == [(width, merged[0][1])]
     return Elements(start, stop, tuple(merged), dense)

@@ -8,6 +8,7 @@ from typing import Protocol, final
 
 import numpy as np
 
+from firstdiff.capturing.buffers import Buffers
 from firstdiff.errors import FirstdiffError, WriteError
 from firstdiff.trace import Record, TraceWriter
 
@@ -26,11 +27,14 @@ class QueueWriter:
     """Hands tensors to a writing thread; `put` waits while more than `waiting_bytes` are queued.
 
     After a failure (`error`) whatever is put is dropped, so that the caller can go on.
+
+    buffers: what copies are given back to when they are written
     """
 
-    def __init__(self, trace: TraceWriter, waiting_bytes: int = WAITING_BYTES) -> None:
+    def __init__(self, trace: TraceWriter, waiting_bytes: int = WAITING_BYTES, buffers: Buffers | None = None) -> None:
         self._trace = trace
         self._limit = waiting_bytes
+        self._buffers = buffers or Buffers(0)
         self._queue: deque[tuple[Record, np.ndarray | int]] = deque()
         self._bytes = 0
         self._closed = False
@@ -67,9 +71,11 @@ class QueueWriter:
             except Exception as error:
                 self._fail(error if isinstance(error, FirstdiffError) else _unexpected(record, error))
                 return
-            with self._changed:
-                self._bytes -= values.nbytes if isinstance(values, np.ndarray) else 0
-                self._changed.notify_all()
+            if isinstance(values, np.ndarray):
+                self._buffers.give_back(values)
+                with self._changed:
+                    self._bytes -= values.nbytes
+                    self._changed.notify_all()
 
     def _next(self) -> tuple[Record, np.ndarray | int] | None:
         with self._changed:
