@@ -93,7 +93,7 @@ def test_values_alone_are_a_case_without_operations() -> None:
 def test_earlier_rows_of_the_same_shape_come_last_first() -> None:
     reference = {"a": np.zeros(3), "b": np.ones(3), "c": np.ones(4), "d": np.full(3, 2.0)}
     case = case_of(reference, reference | {"d": np.full(3, 7.0)})
-    assert [row.key for row in case.earlier()] == ["b", "a"]
+    assert [row.key for row in case.nearby.earlier()] == ["b", "a"]
 
 
 def test_another_shape_is_a_case_that_cannot_be_compared() -> None:

@@ -106,3 +106,15 @@ def test_infinite_differences_can_be_explained() -> None:
     everywhere = Fit(float("inf"), float("inf"), float("inf"))
     assert order(why("overflow"), unexplained=everywhere) == ["overflow"]
     assert order(why("a.x", everywhere), unexplained=everywhere) == []
+
+
+def test_what_is_hardly_likely_is_not_told() -> None:
+    unlikely = why("sign.flip", doubt=0.98, specific=Specific.FORM)
+    assert confidences(why("norm.eps"), unlikely).keys() == {"norm.eps"}
+    assert confidences(unlikely) == {}
+
+
+def test_beside_a_cause_that_explains_everything_a_part_of_it_is_not_told() -> None:
+    partly = why("scale.row", Fit(100.0, 30.0, 0.1), specific=Specific.FORM)
+    assert confidences(why("norm.eps"), partly).keys() == {"norm.eps"}
+    assert confidences(why("norm.eps", doubt=0.5), partly).keys() == {"norm.eps", "scale.row"}

@@ -99,6 +99,8 @@ def test_the_size_of_a_difference() -> None:
     moved[3] += 8 * allowed
     assert excess(values, values.copy()) == 0
     assert excess(values, moved) == pytest.approx(8, rel=1e-2)
+    masked, masked_too = (np.append(side, np.finfo(np.float32).min) for side in (values, moved))
+    assert excess(masked, masked_too) == pytest.approx(8, rel=1e-2)
     assert excess(values, values[None, :-1]) == 0
     assert excess(values, moved[:-1]) > 4
     assert excess(values, values.reshape(8, 8)) == inf

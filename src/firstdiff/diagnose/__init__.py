@@ -1,9 +1,10 @@
 """What caused it: every hypothesis is tested on the numbers of the rows where an error was introduced."""
 
-from firstdiff.diagnose.case import Both, Case, Earlier
+from firstdiff.diagnose.case import Both, Case
 from firstdiff.diagnose.diagnosing import Diagnosed, diagnose
 from firstdiff.diagnose.fit import Fit
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
+from firstdiff.diagnose.nearby import Earlier, Nearby
 from firstdiff.diagnose.operation import Operation
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Explanation",
     "Fit",
     "Hypothesis",
+    "Nearby",
     "Operation",
     "Specific",
     "diagnose",

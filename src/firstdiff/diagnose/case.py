@@ -11,25 +11,19 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.diagnose.fit import Fit, Floor
+from firstdiff.diagnose.nearby import Nearby
 from firstdiff.diagnose.operation import Operation
 from firstdiff.diagnose.reading import operations_of
 from firstdiff.diagnose.sample import part_in_words, part_to_look_at
 from firstdiff.diagnose.scene import Scene, as_recorded
 from firstdiff.dtypes import doubles
 from firstdiff.judge.tolerance import default_factor
-from firstdiff.locate import Row
 from firstdiff.ops import Plan
 from firstdiff.ops.residuals import fit_limit
 from firstdiff.schema import Pair
 
 # a candidate whose own inputs are known is held to this part of what a single operation may leave over at most
 _OWN_INPUTS_SHARE = 0.5
-# how far back equal values are looked for
-_MOST_EARLIER = 512
-# how many rows that match are looked at for an error that was let pass
-_MOST_LET_PASS = 24
-# from the scale of scores to their softmax, inputs counted
-_FEW_STEPS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,38 +36,21 @@ class Both:
     differs: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """The reference's part of another input, or output, of the same call, float64, cut like the case is."""
-
-    key: str
-    slot: str
-    reference: np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """The candidate's part of a row that comes before the case, float64, cut like the case is."""
-
-    key: str
-    name: str
-    op: str | None
-    candidate: np.ndarray
-    reference: np.ndarray
-
-
 @final
 class Case:
     """One row that differs.
 
     comparable: both sides have one shape, so that `reference`, `expected` and `candidate` can be asked for
+    part, part_text: what is looked at of a large tensor, as slices and in words
+    nearby: the rows around it
+    shared: what several hypotheses want and only the first computes
     """
 
     def __init__(self, scene: Scene, place: int, operations: tuple[Operation, ...] | None = None) -> None:
         self._scene = scene
         self._place = place
         self._given = operations
-        self.shared: dict[str, Any] = {}  # what several hypotheses want and only the first computes
+        self.shared: dict[str, Any] = {}
         self.row = scene.rows[place]
         self.pair: Pair = self.row.pair
         self.key = self.pair.key
@@ -85,6 +62,7 @@ class Case:
         metrics = self.pair.metrics
         self.part = part_to_look_at(shape, (metrics.argmax or ()) if metrics else ())
         self.part_text = part_in_words(shape, self.part)
+        self.nearby = Nearby(scene, place, self.part)
 
     @property
     def slot(self) -> str:
@@ -218,92 +196,18 @@ class Case:
             for name, row in rows.items()
         }
 
-    def earlier(self) -> Iterator[Earlier]:
-        """Rows of the same shape that come before this one, the last first."""
-        shape = self.row.sources[1].shape if self.row.sources else None
-        for at in range(self._place - 1, max(-1, self._place - 1 - _MOST_EARLIER), -1):
-            row = self._scene.rows[at]
-            if row.is_evidence or row.sources is None or not row.sources[0].shape == row.sources[1].shape == shape:
-                continue
-            ours, theirs = (doubles(source.view()[self.part]) for source in row.sources)
-            yield Earlier(row.pair.key, row.pair.name, row.record.op if row.record else None, theirs, ours)
-
     def hidden(self) -> Iterator[Case]:
         """Rows that lead to this one and were let pass, and yet are not what they should be, the earliest first."""
         if not self.own_inputs or self.fit(self.reference).reaches_floor:
             return
-        for at in sorted(self._let_pass()):
+        for at in sorted(self.nearby.let_pass()):
             case = Case(self._scene, at)
             if case.comparable and not case.unexplained.reaches_floor:
                 yield case
 
-    def _let_pass(self) -> set[int]:
-        found, left = set[int](), [self._place]
-        while left and len(found) < _MOST_LET_PASS:
-            for at in self._scene.graph.compared[left.pop(0)].rows:
-                row = self._scene.rows[at]
-                if at not in found and not row.differs and not row.is_evidence:
-                    found.add(at)
-                    left.append(at)
-        return found
-
-    def leads_to(self, op: str) -> bool:
-        """Whether the code that computes the row goes on with an operation of this kind, a few steps later."""
-        outer = self._scene.graph.calls.around(self._place)
-        after = [at for at in outer.inner if at > self._place][:_FEW_STEPS] if outer else []
-        return any(self._scene.rows[at].pair.op == op for at in after)
-
-    @cached_property
-    def left_out(self) -> bool:
-        """Whether the candidate ran nothing of what the reference runs inside this module."""
-        record = self.row.record
-        if record is None or self.row.is_evidence or self.role == "input":
-            return False
-        inside = [row for row in self._scene.rows if self._is_inside(row)]
-        return bool(inside) and not any(row.candidate for row in inside)
-
-    def _is_inside(self, row: Row) -> bool:
-        return not row.is_evidence and row.reference is not None and row.pair.name.startswith(f"{self.name}.")
-
-    @cached_property
-    def around(self) -> str:
-        """The class of the module whose code computes the row, as far as it was recorded."""
-        outer = self._scene.graph.calls.around(self._place)
-        at = next(iter([*outer.outputs, *outer.inputs]), None) if outer else None
-        return "" if at is None else self._scene.rows[at].pair.op or ""
-
-    def run_again(self) -> Iterator[tuple[str, np.ndarray]]:
-        """What the candidate gave to the parts of this module in calls that the reference does not have."""
-        inside = f"{self.name}."
-        shape = self.candidate.shape
-        known = {row.pair.name for row in self._scene.rows if row.reference is not None}
-        for row in self._scene.rows:
-            record = row.candidate.record if row.candidate else None
-            if row.pair.status != "extra" or record is None or not record.name.startswith(inside):
-                continue
-            if record.name not in known:
-                continue
-            values = as_recorded(row.candidate) if record.role == "input" else None
-            if values is not None and values.ndim == len(self.part) and values[self.part].shape == shape:
-                yield row.pair.key, doubles(values[self.part])
-
     def floor_of(self, values: np.ndarray) -> Floor:
         """What counts as the same as other values of the candidate."""
         return Floor(values, self.dtype, default_factor(*(source.dtype for source in self.row.sources or ())))
-
-    def beside(self) -> Iterator[Beside]:
-        """The other inputs of the same call, or the other outputs, that have the shape of this one."""
-        if self.row.record is None or self.row.is_evidence:
-            return
-        call = self._scene.graph.calls.of(self._place)
-        for at in call.inputs if self.role == "input" else call.outputs:
-            row = self._scene.rows[at]
-            there = row.reference is not None and row.reference.source is not None and row.record is not None
-            if at == self._place or not there or row.record is None:
-                continue
-            values = self._scene.values.reference(at)
-            if values.ndim == len(self.part):
-                yield Beside(row.pair.key, row.record.slot, doubles(values[self.part]))
 
     def after(self, predicted: np.ndarray | None, operation: Operation | None) -> Case:
         """The same case with one cause taken away, to look for a second."""

@@ -13,6 +13,7 @@ from firstdiff.diagnose.fit import Fit
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
 from firstdiff.diagnose.ranking import as_diagnoses, explained, ranked
 from firstdiff.diagnose.scene import Scene
+from firstdiff.diagnose.values.rounding import HYPOTHESIS as ROUNDING
 from firstdiff.errors import ReadError
 from firstdiff.locate import Located, Row
 from firstdiff.schema import Diagnosis, Pair
@@ -146,6 +147,11 @@ class Examined:
 
     def _within_rounding(self) -> tuple[Diagnosis, ...]:
         case = self._case
+        if case.row.differs and case.fit(case.reference).reaches_floor and ROUNDING.applies(case):
+            return tuple(
+                Diagnosis(one.cause, 1.0 - one.doubt, one.evidence, one.fix, one.fit.max_abs)
+                for one in ROUNDING.test(case)
+            )
         if case.own_inputs and not case.fit(case.reference).reaches_floor:
             self.notes.append(f"{case.key} is what its own inputs give: the error came in with them")
         else:

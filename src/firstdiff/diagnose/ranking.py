@@ -19,6 +19,10 @@ _TRUST_PARTLY = 0.6
 # every mistake has a form that fits as well; that a mistake fits where only the form is true is rare
 _AGAINST_RIVALS = {Specific.SYMPTOM: 1.0, Specific.FORM: 4.0, Specific.MISTAKE: 100.0}
 _DIGITS = 2
+# what is less likely than this explains nothing
+_LEAST_CONFIDENCE = 0.05
+# beside one that explains everything, and is this likely, what explains a part says nothing
+_SETTLED = 0.8
 
 
 def ranked(found: Iterable[Explanation], unexplained: Fit, elements: int) -> tuple[Explanation, ...]:
@@ -49,17 +53,21 @@ def _covers(better: Explanation, one: Explanation) -> bool:
 
 
 def as_diagnoses(order: Sequence[Explanation], unexplained: Fit, elements: int) -> tuple[Diagnosis, ...]:
-    """What a comparison says of them."""
+    """What a comparison says of them; what is hardly likely is not told."""
+    sure = [(one, round(confidence(one, order, unexplained, elements), _DIGITS)) for one in order]
+    likely = [(one, confidence) for one, confidence in sure if confidence >= _LEAST_CONFIDENCE]
+    if likely and likely[0][0].fit.reaches_floor and likely[0][1] >= _SETTLED:
+        likely = [(one, confidence) for one, confidence in likely if one.fit.reaches_floor]
     return tuple(
         Diagnosis(
             cause=one.cause,
-            confidence=round(confidence(one, order, unexplained, elements), _DIGITS),
+            confidence=confidence,
             evidence=one.evidence,
             fix=one.fix,
             residual=one.fit.max_abs if isfinite(one.fit.max_abs) else None,
             implies=one.implies,
         )
-        for one in order[:MOST_SHOWN]
+        for one, confidence in likely[:MOST_SHOWN]
     )
 
 

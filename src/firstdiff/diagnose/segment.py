@@ -55,7 +55,7 @@ class Segment:
         self._scene = scene
         self._place = place
         self._nodes: dict[int, Step | Moved | Given | None] = {}
-        self._values: dict[int, np.ndarray] = {}
+        self._in_part: set[int] = set()  # rows that one side has more of, and nothing leads to
         self.own_inputs = True
         self.complete = self._explore(place, _MOST_STEPS) >= 0
 
@@ -98,14 +98,21 @@ class Segment:
         return budget
 
     def _stand_in(self, place: int, budget: int) -> int:
+        if self._has(place):
+            self._in_part.add(place)
+            return budget
         self._nodes[place] = Given(self._scene.values.reference(place))
         self.own_inputs = False
         return budget
 
     def _is_known(self, place: int) -> bool:
-        """Whether the candidate has a row, so that nothing before it matters."""
+        """Whether the candidate has a row, and no more nor less of it, so that nothing before it matters."""
         row = self._scene.rows[place]
-        return row.is_evidence or (row.compared and self._scene.values.candidate(place) is not None)
+        whole = row.pair.alignment is None or row.pair.alignment.coverage >= 1.0
+        return row.is_evidence or place in self._in_part or (whole and self._has(place))
+
+    def _has(self, place: int) -> bool:
+        return self._scene.rows[place].compared and self._scene.values.candidate(place) is not None
 
     def _read(self, place: int) -> Step | Moved | None:
         try:

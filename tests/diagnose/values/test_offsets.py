@@ -43,6 +43,13 @@ def test_the_bias_of_a_convolution_stands_along_the_second_axis() -> None:
     assert "axis 1" in found[0].evidence
 
 
+def test_two_rows_are_enough_for_offsets_of_channels() -> None:
+    values = normal(2, 32)
+    found = diagnosed(values, noisy(values + normal(32, seed=7)))
+    assert found[0].cause == "offset.channel"
+    assert not confidence_in("offset.channel", diagnosed(values, normal(2, 32, seed=3)))
+
+
 def test_an_offset_of_some_channels_names_them() -> None:
     candidate = noisy(X)
     candidate[..., [3, 17]] += np.float32([0.5, -0.5])

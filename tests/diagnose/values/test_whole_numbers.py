@@ -78,3 +78,37 @@ def test_whole_numbers_below_0_are_no_ids() -> None:
 def test_a_label_that_stands_for_nothing_keeps_ids_ids() -> None:
     labels = np.where(IDS < 100, -100, IDS)
     assert confidence_in("ids.mismatch", diagnosed(labels, np.where(labels == labels.max(), 3, labels), "labels")) > 0
+
+
+WORDS = {93: (601, 602), 17: (603, 604, 605)}
+TEXT = np.array([7, 93, 8, 9, 6, 5, 17, 10, 11, 20, 21, 22, 93, 12, 13, 14, 15])
+
+
+def cut_otherwise(ids: np.ndarray) -> np.ndarray:
+    return np.array([piece for number in ids for piece in WORDS.get(int(number), (int(number),))])
+
+
+@pytest.mark.parametrize("length", [None, 17], ids=["longer", "cut off"])
+def test_words_cut_into_other_tokens(length: int | None) -> None:
+    found = diagnosed(TEXT[None], cut_otherwise(TEXT)[None, :length], "input_ids")
+    assert found[0].cause == "tokenizer.merges"
+    assert "93 became 601 602, 17 became 603 604 605" in found[0].evidence
+    assert "ids.mismatch" in found[0].implies
+
+
+def test_pieces_that_should_be_several_tokens_are_one() -> None:
+    assert first_cause(cut_otherwise(TEXT)[None], TEXT[None], "input_ids") == "tokenizer.merges"
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [np.where(TEXT == 17, 18, TEXT), np.insert(TEXT, 5, 99), np.delete(TEXT, 5), TEXT[::-1], TEXT + 400],
+    ids=["another word", "one more", "one fewer", "backwards", "another text"],
+)
+def test_other_ids_are_not_words_cut_otherwise(candidate: np.ndarray) -> None:
+    assert not confidence_in("tokenizer.merges", diagnosed(TEXT[None], candidate[None], "input_ids"))
+
+
+def test_one_word_alone_may_be_another_word() -> None:
+    found = diagnosed(TEXT[None, 2:11], cut_otherwise(TEXT[2:11])[None], "input_ids")
+    assert 0.3 < confidence_in("tokenizer.merges", found) < 0.9

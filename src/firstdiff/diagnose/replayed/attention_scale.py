@@ -53,7 +53,7 @@ def _by_scale(trial: Trial) -> tuple[Plan | None, float]:
     plan = trial.plan
     if trial.function in _PRODUCTS:
         factor, scores = plan.arrays["other"], plan.arrays["input"]
-        if np.ndim(factor) or np.ndim(scores) < 3 or not trial.case.leads_to("softmax"):
+        if np.ndim(factor) or np.ndim(scores) < 3 or not trial.case.nearby.leads_to("softmax"):
             return None, 1.0
         right = float(factor) if trial.function is arithmetic.mul else 1.0 / float(factor)
         return Plan.of(_scaled, {"input": scores}, scale=right), right

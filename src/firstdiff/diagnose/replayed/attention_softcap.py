@@ -59,7 +59,7 @@ def _by_cap(trial: Trial) -> Plan | None:
     if scores is None or np.ndim(scores) < 3 or (trial.function in (arithmetic.add, shaping.masked_fill) and not masks):
         return None
     is_product = trial.function in (arithmetic.mul, arithmetic.div)
-    if is_product and (np.ndim(plan.arrays["other"]) or not trial.case.leads_to("softmax")):
+    if is_product and (np.ndim(plan.arrays["other"]) or not trial.case.nearby.leads_to("softmax")):
         return None
 
     def capped(input: np.ndarray, *, softcap: float) -> np.ndarray:

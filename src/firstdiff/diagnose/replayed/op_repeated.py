@@ -33,7 +33,7 @@ class OpRepeated(Counterfactual):
 
     def test(self, case: Case) -> Iterator[Explanation]:
         yield from super().test(case)
-        for key, given in case.run_again():
+        for key, given in case.nearby.run_again():
             fit = case.floor_of(given).fit(case.expected)
             yield Explanation(
                 cause=self.code,

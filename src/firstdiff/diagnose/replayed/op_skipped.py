@@ -53,8 +53,8 @@ class OpSkipped(Counterfactual):
                     evidence=f"as if {case.key} gave back {both.key} {case.falls_to(fit)}",
                     fix=f"run {case.name}",
                     predicted=predicted,
-                    doubt=0.0 if case.left_out else _DOUBT,
-                    implies=("residual.missing",) if case.left_out else (),
+                    doubt=0.0 if case.nearby.left_out else _DOUBT,
+                    implies=("residual.missing",) if case.nearby.left_out else (),
                 )
 
 

@@ -35,7 +35,7 @@ class ResidualMissing(Counterfactual):
                 plan=trial.plan.with_function(activations.identity).on(input=kept),
                 what=f"without one side of the sum ({_in_words(trial, left)})",
                 fix=f"add both sides in {trial.key}",
-                implies=() if trial.case.left_out else ("op.skipped",),
+                implies=() if trial.case.nearby.left_out else ("op.skipped",),
             )
 
 

@@ -10,8 +10,10 @@ import numpy as np
 from firstdiff.diagnose.case import Both
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
 from firstdiff.diagnose.replayed.other_weights import other_weights
+from firstdiff.dtypes import doubles
 from firstdiff.ops import linear
 
+_SLIGHT = 1e-2
 _IMPLIES = ("scale.channel", "offset.channel", "scale.row", "values.uncorrelated")
 
 
@@ -31,12 +33,13 @@ class WeightsDiffer(Counterfactual):
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
         recorded = _recorded(trial)
-        differ = {name: both for name, both in recorded.items() if both.differs}
+        differ = {name: both for name, both in recorded.items() if both.differs or _lies_otherwise(both)}
         fix = f"load the reference's weights into {trial.key}"
         if differ:
             arrays = {name: _in_shape(both.candidate, trial.plan.arrays[name]) for name, both in differ.items()}
             names = ", ".join(both.key.removesuffix(":param") for both in differ.values())
-            what = f"with the candidate's own {names}"
+            order = ", the reference's in another order," if not any(both.differs for both in differ.values()) else ""
+            what = f"with the candidate's own {names}{order}"
             yield Variant(plan=trial.plan.on(**arrays), what=what, fix=fix, implies=_IMPLIES)
         elif not recorded and trial.function in _SOLVABLE:
             yield from other_weights(trial, fix)
@@ -54,6 +57,15 @@ def _recorded(trial: Trial) -> dict[str, Both]:
         if both is not None and array is not None and both.reference is not None and both.candidate is not None:
             found[name] = both
     return found
+
+
+def _lies_otherwise(both: Both) -> bool:
+    """Whether a weight holds what the reference's does, elsewhere."""
+    ours, theirs = both.reference, both.candidate
+    if ours is None or theirs is None or ours.shape != theirs.shape:
+        return False
+    one, other = doubles(ours), doubles(theirs)
+    return bool(np.abs(one - other).max(initial=0.0) > _SLIGHT * np.abs(one).max(initial=0.0))
 
 
 def _in_shape(values: np.ndarray | None, like: Any) -> np.ndarray | None:

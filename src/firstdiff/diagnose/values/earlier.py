@@ -41,7 +41,7 @@ def before(case: Case) -> list[Before]:
 def _searched(case: Case) -> Iterator[Before]:
     recorded = {both.key for both in (*case.inputs.values(), *(() if case.sources_guessed else case.sources))}
     inputs = recorded | {both.key for both in case.sources}
-    for row in islice(case.earlier(), _MOST):
+    for row in islice(case.nearby.earlier(), _MOST):
         if np.isfinite(row.candidate).all():
             is_input = row.key in inputs
             yield Before(

@@ -19,6 +19,7 @@ from firstdiff.diagnose.values.channels import (
 from firstdiff.diagnose.values.sides import Sides, axis_words
 
 _ALL_ONE = 1e-4
+_LEAST_ROWS = 2
 
 
 class OffsetChannel(Hypothesis):
@@ -34,7 +35,7 @@ class OffsetChannel(Hypothesis):
 
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
-        for axis in axes_worth_trying(sides.shape):
+        for axis in axes_worth_trying(sides.shape, least=_LEAST_ROWS):
             offsets, differ = offsets_along(sides.difference, (axis,), sides.allowed)
             added = offsets[differ]
             if not differ.any() or (differ.all() and np.ptp(np.abs(added)) <= _ALL_ONE * np.abs(added).max()):

@@ -7,6 +7,7 @@ from math import inf
 import numpy as np
 
 _STEPS = 256  # of float32: what the default tolerance allows
+_FILLER = 1e30  # what masks put in place of minus infinity: no part of how large values are
 
 
 def excess(reference: np.ndarray, candidate: np.ndarray) -> float:
@@ -35,7 +36,9 @@ def _in_tolerances(right: np.ndarray, given: np.ndarray) -> float:
     right, given = right[finite], given[finite]
     if not right.size:
         return 0.0
-    allowed = _STEPS * float(np.finfo(np.float32).eps) * (np.std(right) + np.abs(right))
+    shown = right[np.abs(right) < _FILLER]
+    spread = float(np.std(shown)) if shown.size else 0.0
+    allowed = _STEPS * float(np.finfo(np.float32).eps) * (spread + np.abs(right))
     difference = np.abs(given - right)
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.max(np.where(difference > 0, difference / allowed, 0.0)))

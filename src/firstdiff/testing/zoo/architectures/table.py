@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from firstdiff.testing.zoo.architectures import diffusion, transformer_models, unseen_models, vocoder
+from firstdiff.testing.zoo.architectures import diffusion, sampler, transformer_models, unseen_models, vocoder
 from firstdiff.testing.zoo.architectures.weights import randomise
 
 
@@ -59,6 +59,7 @@ ARCHITECTURES = {
         Architecture("vocoder", vocoder.Vocoder, vocoder.waveform),
         Architecture("diffusion", diffusion.DiffusionTransformer, diffusion.noisy),
         Architecture("moe", transformer_models.mixtral, transformer_models.ids, routed=True),
+        Architecture("sampler", sampler.Sampler, sampler.drawn),
         Architecture("neox", unseen_models.neox, unseen_models.ids, held_out=True),
         Architecture("gemma", unseen_models.gemma, unseen_models.ids, held_out=True),
         Architecture("convnet", unseen_models.ConvNet, unseen_models.picture, held_out=True),

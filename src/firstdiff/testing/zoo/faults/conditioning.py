@@ -18,13 +18,7 @@ def top_one(subject: Subject) -> Site:
     return Site(name)
 
 
-@fault(
-    "expert weights not normalised",
-    "routing.gate",
-    "op.skipped",
-    on="moe",
-    why="what the gate lacks is one operation, the division by the sum",
-)
+@fault("expert weights not normalised", "routing.gate", on="moe")
 def not_normalised(subject: Subject) -> Site:
     name, module = subject.of_kind("MixtralSparseMoeBlock")
     edit_function(module, "div", lambda _, weights, _total: weights)

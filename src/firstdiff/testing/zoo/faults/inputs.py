@@ -45,6 +45,18 @@ def one_token(subject: Subject) -> Site:
     return _GIVEN
 
 
+@fault("a merge of the tokenizer missing", "tokenizer.merges", on=_TEXT)
+def merge_missing(subject: Subject) -> Site:
+    """One word of each text is two tokens; what comes after it moves on, and the last one is cut off."""
+    ids = subject.inputs["input_ids"].clone()
+    at = subject.random.randrange(2, ids.shape[1] - 3)
+    for number, row in enumerate(ids):
+        pieces = torch.tensor([1 + number, 2 + number])  # no tokens of any text here
+        row.copy_(torch.cat([row[:at], pieces, row[at + 1 : -1]]))
+    subject.inputs["input_ids"] = ids
+    return _GIVEN
+
+
 @fault(
     "another vocabulary",
     "vocab.mismatch",

@@ -19,13 +19,7 @@ def log_base(subject: Subject) -> Site:
     return Site("mel")
 
 
-@fault(
-    "magnitude for power",
-    "audio.power",
-    "op.skipped",
-    on="vocoder",
-    why="the magnitude is the power with the square left out",
-)
+@fault("magnitude for power", "audio.power", on="vocoder")
 def power(subject: Subject) -> Site:
     _module(subject, "mel").power = 1.0
     return Site("mel")

@@ -1,0 +1,198 @@
+"""What stands near a row: rows before it, beside it and inside it, and what its code goes on with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from firstdiff.diagnose.scene import Scene, as_recorded
+from firstdiff.dtypes import doubles
+from firstdiff.locate import Row
+
+# how far back equal values are looked for
+_MOST_EARLIER = 512
+# how many rows that match are looked at for an error that was let pass
+_MOST_LET_PASS = 24
+# from the scale of scores to their softmax, inputs counted
+_FEW_STEPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The reference's part of another input, or output, of the same call, float64, cut like the case is."""
+
+    key: str
+    slot: str
+    reference: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The candidate's part of a row that comes before the case, float64, cut like the case is."""
+
+    key: str
+    name: str
+    op: str | None
+    candidate: np.ndarray
+    reference: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Both sides of the same tensor in another call or at another step, float64, cut like the case is.
+
+    later: how many calls or steps further on; below 0 for one before
+    """
+
+    key: str
+    later: int
+    reference: np.ndarray
+    candidate: np.ndarray
+
+
+@final
+class Nearby:
+    """The rows around one row.
+
+    part: what is looked at of the row, and of others of its shape
+    """
+
+    def __init__(self, scene: Scene, place: int, part: tuple[slice, ...]) -> None:
+        self._scene = scene
+        self._place = place
+        self._row = scene.rows[place]
+        self._part = part
+
+    def earlier(self) -> Iterator[Earlier]:
+        """Rows of the same shape that come before this one, the last first."""
+        shape = self._row.sources[1].shape if self._row.sources else None
+        for at in range(self._place - 1, max(-1, self._place - 1 - _MOST_EARLIER), -1):
+            row = self._scene.rows[at]
+            if row.is_evidence or row.sources is None or not row.sources[0].shape == row.sources[1].shape == shape:
+                continue
+            ours, theirs = (doubles(source.view()[self._part]) for source in row.sources)
+            yield Earlier(row.pair.key, row.pair.name, row.record.op if row.record else None, theirs, ours)
+
+    def again(self) -> list[Again]:
+        """The same tensor in the other calls of its module, or at the other steps, in order."""
+        record, role = self._row.record, self._row.pair.role
+        if record is None or self._row.is_evidence:
+            return []
+        found = [
+            (at, row)
+            for at, row in enumerate(self._scene.rows)
+            if row.record is not None and row.pair.role == role and not row.is_evidence
+            if (row.record.name, row.record.slot, row.record.rank) == (record.name, record.slot, record.rank)
+        ]
+        shape = self._row.sources[1].shape if self._row.sources else None
+        own = next(count for count, (at, _) in enumerate(found) if at == self._place)
+        return [
+            Again(row.pair.key, count - own, *(doubles(source.view()[self._part]) for source in row.sources))
+            for count, (at, row) in enumerate(found)
+            if at != self._place and row.sources and row.sources[0].shape == row.sources[1].shape == shape
+        ]
+
+    @cached_property
+    def goes_round(self) -> bool:
+        """Whether the reference gives what comes out of this call to the next call of the same module."""
+        record = self._row.record
+        if record is None or record.role == "input" or self._row.reference is None:
+            return False
+        made = self._scene.values.reference(self._place)
+        for at in range(self._place + 1, len(self._scene.rows)):
+            other = self._scene.rows[at].record
+            if other is None or other.role != "input" or (other.name, other.rank) != (record.name, record.rank):
+                continue
+            given = self._scene.values.reference(at)
+            if given.shape == made.shape and np.array_equal(given, made):
+                return True
+        return False
+
+    def beside(self) -> Iterator[Beside]:
+        """The other inputs of the same call, or the other outputs, that have as many axes as this one."""
+        if self._row.record is None or self._row.is_evidence:
+            return
+        call = self._scene.graph.calls.of(self._place)
+        yield from self._as_beside(call.inputs if self._row.pair.role == "input" else call.outputs)
+
+    def parts(self) -> Iterator[Beside]:
+        """For an input that is one of several outputs of a call, the others: what else it might have been given."""
+        if self._row.record is None or self._row.pair.role != "input":
+            return
+        for at in self._scene.graph.direct[self._place].rows:
+            outputs = self._scene.graph.calls.of(at).outputs
+            if len(outputs) > 1 and at in outputs:
+                yield from self._as_beside([other for other in outputs if other != at])
+
+    def _as_beside(self, places: Sequence[int]) -> Iterator[Beside]:
+        for at in places:
+            row = self._scene.rows[at]
+            if at == self._place or row.record is None or row.reference is None or row.reference.source is None:
+                continue
+            values = self._scene.values.reference(at)
+            if values.ndim == len(self._part):
+                yield Beside(row.pair.key, row.record.slot, doubles(values[self._part]))
+
+    def let_pass(self) -> set[int]:
+        """Places of rows that lead to this one and match."""
+        found, left = set[int](), [self._place]
+        while left and len(found) < _MOST_LET_PASS:
+            for at in self._scene.graph.compared[left.pop(0)].rows:
+                row = self._scene.rows[at]
+                if at not in found and not row.differs and not row.is_evidence:
+                    found.add(at)
+                    left.append(at)
+        return found
+
+    def leads_to(self, op: str, of: str | None = None) -> bool:
+        """Whether the code that computes the row goes on with an operation of this kind, a few steps later.
+
+        of: the key of another row, whose code is looked at
+        """
+        place, inner = self._in_code(of)
+        return self._any_is(op, [at for at in inner if at > place][:_FEW_STEPS])
+
+    def follows(self, op: str, of: str | None = None) -> bool:
+        """Whether the code that computes the row did an operation of this kind, a few steps before."""
+        place, inner = self._in_code(of)
+        return self._any_is(op, [at for at in inner if at < place][-_FEW_STEPS:])
+
+    def _in_code(self, key: str | None) -> tuple[int, list[int]]:
+        """The place of a row, and of all that the code around it calls."""
+        rows = self._scene.rows
+        place = self._place if key is None else next(at for at, row in enumerate(rows) if row.pair.key == key)
+        outer = self._scene.graph.calls.around(place)
+        return place, outer.inner if outer else []
+
+    def _any_is(self, op: str, places: Sequence[int]) -> bool:
+        return any(self._scene.rows[at].pair.op == op for at in places)
+
+    @cached_property
+    def left_out(self) -> bool:
+        """Whether the candidate ran nothing of what the reference runs inside this module."""
+        if self._row.record is None or self._row.is_evidence or self._row.pair.role == "input":
+            return False
+        inside = [row for row in self._scene.rows if self._is_inside(row)]
+        return bool(inside) and not any(row.candidate for row in inside)
+
+    def run_again(self) -> Iterator[tuple[str, np.ndarray]]:
+        """What the candidate gave to the parts of this module in calls that the reference does not have."""
+        inside = f"{self._row.pair.name}."
+        shape = tuple(taken.stop - taken.start for taken in self._part)
+        known = {row.pair.name for row in self._scene.rows if row.reference is not None}
+        for row in self._scene.rows:
+            record = row.candidate.record if row.candidate else None
+            if row.pair.status != "extra" or record is None or not record.name.startswith(inside):
+                continue
+            if record.name not in known:
+                continue
+            values = as_recorded(row.candidate) if record.role == "input" else None
+            if values is not None and values.ndim == len(shape) and values[self._part].shape == shape:
+                yield row.pair.key, doubles(values[self._part])
+
+    def _is_inside(self, row: Row) -> bool:
+        return not row.is_evidence and row.reference is not None and row.pair.name.startswith(f"{self._row.pair.name}.")
