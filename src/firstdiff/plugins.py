@@ -42,11 +42,17 @@ class Plugin:
 
 
 @cache
+def _entries() -> Any:  # SelectableGroups in Python 3.11, EntryPoints later; both select
+    """Those of every installed package, looked through once."""
+    return entry_points()
+
+
+@cache
 def listed(hook: Hook) -> tuple[Plugin, ...]:
     """The entries of one table, firstdiff's own first, then by name."""
     found = [
         Plugin(hook, entry.name, entry.dist.name if entry.dist else "unknown", entry)
-        for entry in entry_points(group=f"{_OWN}.{hook}")
+        for entry in _entries().select(group=f"{_OWN}.{hook}")
     ]
     return tuple(sorted(found, key=lambda plugin: (plugin.package != _OWN, plugin.name)))
 

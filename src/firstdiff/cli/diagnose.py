@@ -32,7 +32,7 @@ def diagnose(
     """Say what caused the difference: every cause is tested on the numbers. Exit code 0: there is none; 1: there is."""
     from firstdiff.cli.console import progress_bar, say, warn
     from firstdiff.comparing import Options, compare_traces, row_named, rules_of
-    from firstdiff.comparing.layout import LayoutOptions
+    from firstdiff.comparing.layout_options import LayoutOptions
     from firstdiff.json_text import to_json
     from firstdiff.pairing import PairingOptions, load_map
     from firstdiff.reports.terminal import shown

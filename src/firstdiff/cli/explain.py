@@ -27,7 +27,7 @@ def explain(
     """Tell why a tensor was paired as it was, how its layouts relate, and what its verdict rests on."""
     from firstdiff.cli.console import say
     from firstdiff.comparing import Options, explain_pair
-    from firstdiff.comparing.layout import LayoutOptions
+    from firstdiff.comparing.layout_options import LayoutOptions
     from firstdiff.json_text import to_json
     from firstdiff.pairing import PairingOptions, load_map
     from firstdiff.reports.terminal import shown

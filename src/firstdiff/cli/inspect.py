@@ -82,6 +82,7 @@ def _report(progress: Callable[[int, int], None], total: int, before: int, sourc
 
 
 def _show_trace(trace: Trace, measured: list[Statistics | str | None], format_: str) -> None:
+    from firstdiff import dtypes
     from firstdiff.cli.console import say
     from firstdiff.reports.terminal import columns, paint, shown
 
@@ -95,7 +96,7 @@ def _show_trace(trace: Trace, measured: list[Statistics | str | None], format_: 
             rows.append((name, "failed"))
         else:
             source = tensor.values()
-            rows.append((name, str(list(source.shape)), source.dtype.name, *_figures(found)))
+            rows.append((name, str(list(source.shape)), dtypes.name_of(source.dtype), *_figures(found)))
     size = sum(tensor.source.nbytes for tensor in trace if tensor.source)
     say(f"{shown(trace.path)}: {_count(len(trace), 'tensor')}, {_bytes(size)}, order: {trace.order}", "bold")
     for line, row in zip(columns(rows, right=frozenset(range(3, 9))), rows, strict=True):

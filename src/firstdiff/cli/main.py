@@ -7,27 +7,15 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Iterable
 from contextlib import suppress
+from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from firstdiff import __version__
-from firstdiff.cli import (
-    audio,
-    calibrate,
-    capture,
-    causes,
-    compare,
-    demo,
-    diagnose,
-    explain,
-    inspect,
-    pair,
-    plugins,
-    serve,
-)
 from firstdiff.cli.console import on_interrupt, warn
 from firstdiff.errors import FirstdiffError
 from firstdiff.reports.terminal import shown
@@ -36,25 +24,21 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 _BadUsage: Any = typer.BadParameter.__mro__[1]  # the UsageError of typer's click, wherever a version of it keeps that
 
-app = typer.Typer(
-    name="firstdiff",
-    help="Finds where two runs of the same model part ways, and why.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
+# each is a function of its name, or an app of its own, in the module of its name
+COMMANDS = (
+    "audio",
+    "calibrate",
+    "capture",
+    "causes",
+    "compare",
+    "demo",
+    "diagnose",
+    "explain",
+    "inspect",
+    "pair",
+    "plugins",
+    "serve",
 )
-app.command("audio")(audio.audio)
-app.command("calibrate")(calibrate.calibrate)
-app.add_typer(capture.app, name="capture")
-app.command("causes")(causes.causes)
-app.command("compare")(compare.compare)
-app.command("demo")(demo.demo)
-app.command("diagnose")(diagnose.diagnose)
-app.command("explain")(explain.explain)
-app.command("inspect")(inspect.inspect)
-app.command("pair")(pair.pair)
-app.command("plugins")(plugins.plugins)
-app.command("serve")(serve.serve)
 
 
 def _print_version(wanted: bool) -> None:
@@ -63,7 +47,30 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+def app_of(names: Iterable[str]) -> typer.Typer:
+    """The command line with these commands: to build all of them takes longer than most of them run."""
+    app = typer.Typer(
+        name="firstdiff",
+        help="Finds where two runs of the same model part ways, and why.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+    app.callback()(_options)
+    for name in names:
+        module = import_module(f"firstdiff.cli.{name}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(getattr(module, name))
+    return app
+
+
+def _asked_for(words: list[str]) -> tuple[str, ...]:
+    """The command that the words begin with; all where they begin with something else."""
+    return (words[0],) if words and words[0] in COMMANDS else COMMANDS
+
+
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
@@ -83,7 +90,7 @@ def main() -> None:
         signal.signal(signal.SIGINT, on_interrupt)
     gc.set_threshold(100_000)  # a trace is many small objects that all stay: looking for garbage in between finds none
     try:
-        code = app(standalone_mode=False)
+        code = app_of(_asked_for(sys.argv[1:]))(standalone_mode=False)
         if code == INTERRUPTED:  # what newer versions of typer make of Ctrl-C
             raise KeyboardInterrupt
         sys.exit(code)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from firstdiff.comparing.layout import LayoutMode, LayoutOptions
+from firstdiff.comparing.layout_options import LayoutMode, LayoutOptions
 from firstdiff.comparing.measuring import Measuring, Progress
 from firstdiff.comparing.options import EngineChoice, Options
 from firstdiff.comparing.outcome import comparison_of

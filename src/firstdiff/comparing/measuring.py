@@ -5,26 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, final
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from firstdiff.align import could_be_rearranged
 from firstdiff.comparing.ahead import in_order
-from firstdiff.comparing.layout import Laid, lay_out
 from firstdiff.comparing.options import Options
 from firstdiff.comparing.rows import bare_row
 from firstdiff.comparing.sound import with_sound
 from firstdiff.errors import ReadError
 from firstdiff.judge import Judgement, coarsest_ancestors, judge, judge_channels, tolerance_for
 from firstdiff.locate import Row
-from firstdiff.measure import Allowed, Engine, PairMeasurement, measure_pair, shown_deviation
+from firstdiff.measure import Allowed, Engine, PairMeasurement, compiled_ready, measure_pair, shown_deviation
 from firstdiff.pairing import Match, PairingResult
 from firstdiff.schema import Alignment, Pair, Statistics, Tolerance
 from firstdiff.trace import Source, Tensor
 
+if TYPE_CHECKING:
+    from firstdiff.comparing.layout import Laid
+
 Progress = Callable[[int, int], None]
 
-# beyond this the compiled kernel has earned back the second it takes to start
-_NUMBA_FROM_BYTES = 3 << 29
+# beyond this compiled code has earned back the moment it takes to load, and the seconds it takes to make
+_LOAD_FROM_BYTES, _MAKE_FROM_BYTES = 32 << 20, 256 << 20
 # pairs of this size are measured side by side; smaller ones are not worth it, and larger ones are cut up instead
 _SIDE_BY_SIDE_BYTES = range(1 << 18, 64 << 20)
 _MOST_SIDE_BY_SIDE = 4  # each has a window of either side in memory
@@ -91,13 +93,13 @@ class Measuring:
         sources = [_readable(tensor, "reference") for tensor in references]
         sources += [_readable(tensor, "candidate") for tensor in candidates]
         stamps = [source.stamp() for source in sources]
-        options = self._options.layout
-        alone = len(sources) == 2 and match.recipe is None and bare.key not in options.stated
+        stated = bare.key in self._options.layout.stated
+        alone = len(sources) == 2 and match.recipe is None and not stated
         laid: Sources | None
         if alone and sources[0].shape == sources[1].shape:
             pair, laid = self._as_it_is(match, bare, references, candidates)
         else:
-            found = lay_out(match, references, candidates, options)
+            found = self._lay_out(match, references, candidates)
             pair, laid = self._laid_out(match, bare, references[0], found)
         if any(source.stamp() != stamp for source, stamp in zip(sources, stamps, strict=True)):
             raise ReadError("changed while it was being read; compare again when it is complete")
@@ -112,7 +114,7 @@ class Measuring:
         pair = _judged(bare, plain, Alignment("identity"))
         if pair.status == "match" or not _may_be_rearranged(plain.figures):
             return pair, sources
-        laid = lay_out(match, references, candidates, self._options.layout)
+        laid = self._lay_out(match, references, candidates)
         if laid.sources is None or laid.solution.is_identity or not laid.solution.fits:
             return pair, sources
         moved = self._measure(match, references[0], *laid.sources)
@@ -124,6 +126,11 @@ class Measuring:
         told = replace(_described(laid), applied=False)
         found = replace(pair, reason=laid.ruling.reason, alignment=told, diagnosis=(cause,))
         return found, sources
+
+    def _lay_out(self, match: Match, references: list[Tensor], candidates: list[Tensor]) -> Laid:
+        from firstdiff.comparing.layout import lay_out  # most pairs never need the solver, which takes a while to load
+
+        return lay_out(match, references, candidates, self._options.layout)
 
     def _laid_out(self, match: Match, bare: Pair, reference: Tensor, laid: Laid) -> tuple[Pair, Sources | None]:
         if laid.sources is None:
@@ -184,11 +191,23 @@ class Measuring:
         return sum(tensor.source.nbytes for side in self._tensors(match) for tensor in side if tensor.source)
 
     def _choose(self) -> Engine:
-        return "numba" if self._total >= _NUMBA_FROM_BYTES else "numpy"
+        if self._total < _LOAD_FROM_BYTES:
+            return "numpy"
+        if self._total >= _MAKE_FROM_BYTES:
+            return "numba"
+        types = {
+            (ours.source.dtype, theirs.source.dtype)
+            for match in self._paired.pairs
+            for ours, theirs in product(*self._tensors(match))
+            if ours.source and theirs.source
+        }
+        return "numba" if all(compiled_ready(*pair) for pair in types) else "numpy"
 
 
 def _may_be_rearranged(figures: PairMeasurement) -> bool:
     """Whether looking for another layout makes sense: not where the values nearly agree as they are."""
+    from firstdiff.align import could_be_rearranged
+
     apart = figures.metrics.rel_l2
     near = apart is not None and apart < _NEARLY_EQUAL
     return not near and could_be_rearranged(figures.reference, figures.candidate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from firstdiff.comparing.layout import LayoutOptions
+from firstdiff.comparing.layout_options import LayoutOptions
 from firstdiff.judge import Rules
 from firstdiff.pairing import PairingOptions
 from firstdiff.trace.order import OrderRule

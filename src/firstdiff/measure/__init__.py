@@ -7,7 +7,7 @@ from firstdiff.measure.allowed import EXACT, Allowed, Tolerance
 from firstdiff.measure.envelope import Envelope
 from firstdiff.measure.filled import shown_deviation
 from firstdiff.measure.pair import PairMeasurement, measure_pair
-from firstdiff.measure.passes import Engine
+from firstdiff.measure.passes import Engine, compiled_ready
 from firstdiff.measure.statistics import measure_statistics
 from firstdiff.measure.threads import Progress
 
@@ -20,6 +20,7 @@ __all__ = [
     "PairMeasurement",
     "Progress",
     "Tolerance",
+    "compiled_ready",
     "measure_pair",
     "measure_statistics",
     "shown_deviation",

@@ -10,15 +10,14 @@ from itertools import groupby
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.measure import kernel_numba as kernel
+from firstdiff.measure import kernel_places as kernel
 from firstdiff.measure.accumulator import Accumulator
 from firstdiff.measure.allowed import Allowed
 from firstdiff.measure.cells import Cells
 from firstdiff.measure.engine_numpy import NUMPY
 from firstdiff.measure.hull import CAPACITY, ROUNDING, Hull
-from firstdiff.measure.kernel_hull import LINES, no_lines
-from firstdiff.measure.kernel_loops import SURVEY
 from firstdiff.measure.moments import Moments
+from firstdiff.measure.native import is_made, native
 from firstdiff.measure.passes import Details, EngineCalls
 from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PairPlan
 from firstdiff.measure.promote import fits_float32
@@ -38,20 +37,30 @@ def supports(reference: np.dtype, candidate: np.dtype) -> bool:
     return reference in _COMPILED_AS and candidate in _COMPILED_AS
 
 
+def is_ready(reference: np.dtype, candidate: np.dtype) -> bool:
+    """Whether the code for such a pair need not be made first, which takes seconds."""
+    sides = _COMPILED_AS[reference], _COMPILED_AS[candidate]
+    return is_made("measure", *sides) and is_made("count", *sides)
+
+
 def measure_window(reference: np.ndarray, candidate: np.ndarray, start: int, plan: PairPlan) -> Accumulator:
     """Everything about one window; `start` is the flat index of its first element."""
     if not supports(reference.dtype, candidate.dtype):
         return NUMPY.measure(reference, candidate, start, plan)
     lane = _lane(reference, candidate)
     sums, counts = _nothing(plan)
-    outline = kernel.Outline(np.empty(CAPACITY + 1), np.empty(CAPACITY + 1), np.zeros(LINES), no_lines(lane))
+    outline = kernel.Outline(
+        np.empty(CAPACITY + 1), np.empty(CAPACITY + 1), np.zeros(kernel.LINES), kernel.no_lines(lane)
+    )
     pieces = reference.size // PERIOD + 2
     details = kernel.Details(
         _bins(kernel.TABLES if plan.full else 1),
         np.empty(pieces * CELLS_PIECE, np.int32),
         np.empty(reference.size // kernel.BLOCK + 1, np.int64),
     )
-    kernel.measure(_bits(reference), _bits(candidate), start, plan.full, sums, counts, outline, details, _room(lane))
+    sides = _bits(reference), _bits(candidate)
+    arguments = (*sides, start, int(plan.full), sums, counts, outline, details, _room(lane))
+    native("measure", arguments)(*arguments)
     gathered = _gathered(plan, sums.tolist(), counts.tolist(), outline, details)
     for first, stop in _runs(details.left[: counts[kernel.LEFT]].tolist()):
         gathered.merge(NUMPY.measure(reference[first:stop], candidate[first:stop], start + first, plan))
@@ -62,7 +71,8 @@ def detail_window(reference: np.ndarray, candidate: np.ndarray, plan: PairPlan, 
     """How many elements that are finite on both sides lie outside, and the sketch of all of them if wanted."""
     if not supports(reference.dtype, candidate.dtype):
         return NUMPY.detail(reference, candidate, plan, allowed)
-    outside = int(kernel.count(_bits(reference), _bits(candidate), *allowed))
+    arguments = (_bits(reference), _bits(candidate), float(allowed.atol), float(allowed.rtol))
+    outside = native("count", arguments)(*arguments)
     return Details(outside, measure_window(reference, candidate, 0, plan).sketch if plan.full else None)
 
 
@@ -80,8 +90,8 @@ def _bits(values: np.ndarray) -> np.ndarray:
 
 def _room(lane: type[np.floating]) -> kernel.Room:
     return kernel.Room(
-        np.empty((kernel.ROWS, SURVEY), lane),
-        np.empty(SURVEY),
+        np.empty((kernel.ROWS, kernel.SURVEY), lane),
+        np.empty(kernel.SURVEY),
         np.empty((kernel.PARTS, 4)),
         np.empty(kernel.BLOCK, np.int32),
     )

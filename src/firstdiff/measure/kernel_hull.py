@@ -8,11 +8,7 @@ import numpy as np
 
 from firstdiff.measure.hull import CAPACITY, FIRST_STEP
 from firstdiff.measure.kernel_lanes import compiled
-
-# the slopes of a ray and three chords, their heights at 0, and the height of a level line
-CHORDS = 3
-HEIGHTS, LEVEL, LINES = 4, 8, 9
-FAR = 3e38  # higher than any line
+from firstdiff.measure.kernel_places import CHORDS, HEIGHTS, LEVEL
 
 
 @compiled()
@@ -125,8 +121,3 @@ def in_lane(lines: np.ndarray, level: float, lane_lines: np.ndarray) -> None:
         if not (math.isfinite(lane_lines[line]) and math.isfinite(lane_lines[HEIGHTS + line])):
             lane_lines[line] = lane_lines[HEIGHTS + line] = 0.0
     lane_lines[LEVEL] = level
-
-
-def no_lines(lane: type[np.floating]) -> np.ndarray:
-    """The lines while there is no hull: only zeros of x are not under them."""
-    return np.array([1.0, 0.0, 0.0, 0.0, 0.0, *[FAR] * (LINES - HEIGHTS - 1)], lane)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from hashlib import sha256
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -20,32 +17,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 _LOOSE = {"contract", "reassoc", "nsz"}
 # without an instruction for it, the compiler would call a function for every element
 _HAS_HALF = bool(get_host_cpu_features().get("f16c", False))
-# what the kernels take their constants from
-_CONSTANTS = ("cells.py", "direction.py", "hull.py", "plan.py", "sketch.py")
-_INNER: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# code that needs neither Python nor numba's own runtime when it runs
+_OPTIONS: dict[str, Any] = {
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "_nrt": False,
+}
 
 
 def compiled(*, loose: bool = False) -> Callable[[F], F]:
     """Compile for use within compiled code; `loose` lets sums be taken in any order."""
-    return cast("Callable[[F], F]", numba.njit(**_INNER, fastmath=_LOOSE if loose else False))
+    return cast("Callable[[F], F]", numba.njit(**_OPTIONS, fastmath=_LOOSE if loose else False))
 
 
-def entry(function: F) -> F:
-    """Compile for use from Python, and keep the code on disk if there is a place for it."""
-    # numba looks for changes only in the file that holds the entry; the digest stands for all that it calls
-    function.__qualname__ += f"_{_digest()}"
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    try:
-        return cast("F", numba.njit(**options, cache=True)(function))
-    except RuntimeError:
-        return cast("F", numba.njit(**options)(function))
-
-
-@cache
-def _digest() -> str:
-    folder = Path(__file__).parent
-    sources = [*sorted(folder.glob("kernel_*.py")), *(folder / name for name in _CONSTANTS)]
-    return sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+def object_code(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[str, bytes]:
+    """A kernel for arguments of these types as machine code: the name of its symbol, and an object file."""
+    dispatcher: Any = numba.njit(**_OPTIONS)(function)
+    dispatcher.compile(tuple(map(numba.typeof, arguments)))
+    (made,) = dispatcher.overloads.values()
+    _, _, (code, _) = made.library.serialize_using_object_code()
+    return made.fndesc.llvm_func_name, code
 
 
 def _choice(test: str) -> Any:

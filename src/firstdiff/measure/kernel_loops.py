@@ -10,20 +10,26 @@ import math
 import numpy as np
 
 from firstdiff.measure.cells import OCTAVE_SHIFT
-from firstdiff.measure.kernel_hull import FAR
 from firstdiff.measure.kernel_lanes import bits_of, compiled, float_of, larger, number, smaller, wide, widest_vectors
+from firstdiff.measure.kernel_places import (
+    CC,
+    DD,
+    FAR,
+    HIGH_R,
+    LOW_R,
+    MATTERS,
+    RD,
+    RR,
+    SUM_ABS,
+    SUM_C,
+    SUM_R,
+)
 from firstdiff.measure.sketch import BIN_SHIFT
 
 _EXPONENT = 0x7FF << OCTAVE_SHIFT
 _INVERSE = 0x7FE << OCTAVE_SHIFT  # less the bits of a power of two: the bits of its inverse
 _LEAST_INVERSE = 2.0**-1023
 _DOWN = 2.0**-64
-
-
-# what a row of the survey tells, by its places: bounds of the reference, whether a zero of the reference, a new maximum
-# or a point over the hull may be in it, sums of r, c and |c - r|, and products of r, c and d = c - r
-LOW_R, HIGH_R, MATTERS, SUM_R, SUM_C, SUM_ABS, RR, DD, RD, CC = range(10)
-SURVEY = 10  # the last, cc, is not looked for: it follows from the others
 NEAR = 2.0**-20  # more than rounding to float32 can hide
 
 
@@ -168,19 +174,19 @@ def mean_and_spread(values: np.ndarray, summed: float, squares: float, cancelled
 
 
 @compiled(loose=True)
-def most_over(r: np.ndarray, c: np.ndarray, lines: np.ndarray, seen: np.ndarray) -> None:
-    """For each row, in the type of the lines: the most that |c - r| is over a line where r is not 0, and at all; how
-    many r are 0, and the largest |c - r| there.
+def most_over(r: np.ndarray, c: np.ndarray, size: int, lines: np.ndarray, seen: np.ndarray) -> None:
+    """For each part of a size, in the type of the lines: the most that |c - r| is over a line where r is not 0, and at
+    all; how many r are 0, and the largest |c - r| there.
     """
     kind = lines.dtype.type
     slope_1, slope_2, slope_3, slope_4 = lines[0], lines[1], lines[2], lines[3]
-    for row in range(r.shape[0]):
+    for part in range(r.size // size):
         over_1 = over_2 = over_3 = over_4 = kind(-FAR)
         most = zeros = at_zero = kind(0)
-        for i in range(r.shape[1]):
-            value = kind(number(r[row, i]))
+        for i in range(part * size, (part + 1) * size):
+            value = kind(number(r[i]))
             zero = kind(value == kind(0))  # a factor, for a branch would not become vector code
-            d = abs(kind(number(c[row, i])) - value)
+            d = abs(kind(number(c[i])) - value)
             x = abs(value) + zero * kind(FAR)
             zeros += zero
             most, at_zero = larger(most, d), larger(at_zero, d * zero)
@@ -188,8 +194,8 @@ def most_over(r: np.ndarray, c: np.ndarray, lines: np.ndarray, seen: np.ndarray)
             over_2 = larger(over_2, d - slope_2 * x)
             over_3 = larger(over_3, d - slope_3 * x)
             over_4 = larger(over_4, d - slope_4 * x)
-        seen[row, 0] = max(over_1 - lines[4], over_2 - lines[5], over_3 - lines[6], over_4 - lines[7])
-        seen[row, 1], seen[row, 2], seen[row, 3] = most, zeros, at_zero
+        seen[part, 0] = max(over_1 - lines[4], over_2 - lines[5], over_3 - lines[6], over_4 - lines[7])
+        seen[part, 1], seen[part, 2], seen[part, 3] = most, zeros, at_zero
 
 
 @compiled(loose=True)

@@ -8,73 +8,68 @@ element only where it does; a short block stays in the cache for whatever else i
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from firstdiff.measure import kernel_loops as loops
 from firstdiff.measure.direction import CANCELLED, CANCELLED_NARROW, FAR
 from firstdiff.measure.hull import CAPACITY
-from firstdiff.measure.kernel_hull import LEVEL, draw_lines, height, in_lane, insert, lowest_line, thin
-from firstdiff.measure.kernel_lanes import compiled, entry, wide
+from firstdiff.measure.kernel_hull import draw_lines, height, in_lane, insert, lowest_line, thin
+from firstdiff.measure.kernel_lanes import compiled, wide
+from firstdiff.measure.kernel_places import (
+    ARGMAX,
+    AT_ZERO,
+    BLOCK,
+    CC,
+    CORNERS,
+    DD,
+    FINITE,
+    HIGH_C,
+    HIGH_R,
+    KEYS,
+    LEFT,
+    LEVEL,
+    LOW_C,
+    LOW_R,
+    MATTERS,
+    MAX_ABS,
+    MAX_POWERS,
+    MEAN_C,
+    MEAN_R,
+    PARTS,
+    RC,
+    RD,
+    REL_SUM,
+    RELATIVE,
+    REST,
+    ROW,
+    RR,
+    SKETCHED,
+    SLACK,
+    STEEPEST,
+    SUM_ABS,
+    SUM_C,
+    SUM_R,
+    SURVEY,
+    TINY,
+    ZEROS,
+    Details,
+    Outline,
+    Room,
+)
 from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PIECE, SAMPLE_STRIDE
 
-BLOCK = 16384
-ROW = 1024  # short enough for sums in float32 to keep six digits
-ROWS = BLOCK // ROW
-TABLES = 4
-PARTS = 16
 _PART = ROW // PARTS
 _NEAR = 2.0**-48  # more than rounding in float64 can hide
 _TWICE = 2.0 + 2.0**-20
 _UNDERFLOW = 1e-32  # a sum of float32 squares below this may have lost some of them
 
-# the figures of a window, by their places in `sums`: first those of the survey
-LOW_R, HIGH_R, SUM_ABS = loops.LOW_R, loops.HIGH_R, loops.SUM_ABS
-RR, CC, DD, RC = loops.RR, loops.CC, loops.DD, loops.RD  # the survey has <r, d> where the sums have <r, c>
-LOW_C, HIGH_C, MAX_ABS, AT_ZERO, STEEPEST, SLACK = range(loops.SURVEY, loops.SURVEY + 6)
-REL_SUM, MAX_POWERS, TINY, MEAN_R, SPREAD_R, MEAN_C, SPREAD_C, REST = range(loops.SURVEY + 6, loops.SURVEY + 14)
-SUMS = loops.SURVEY + 14
 
-# and in `counts`
-FINITE, ZEROS, ARGMAX, CORNERS, SKETCHED, RELATIVE, KEYS, LEFT = range(8)
-COUNTS = 8
-
-
-class Outline(NamedTuple):
-    """The corners of the hull, the lines of `draw_lines`, and these in the type of the lane."""
-
-    hull_x: np.ndarray
-    hull_d: np.ndarray
-    lines: np.ndarray
-    lane_lines: np.ndarray
-
-
-class Details(NamedTuple):
-    """How many differences fall into each bin of the histogram, in tables to be added up; the octaves of the sampled
-    elements; and the blocks that were left out: those with NaN, infinities, or differences too large for the lane.
-    """
-
-    bins: np.ndarray
-    keys: np.ndarray
-    left: np.ndarray
-
-
-class Room(NamedTuple):
-    """Memory for one block: the survey of its rows and of all of it, what is found in the parts of a row, and bins."""
-
-    rows: np.ndarray
-    block: np.ndarray
-    parts: np.ndarray
-    places: np.ndarray
-
-
-@entry
 def measure(
     r: np.ndarray,
     c: np.ndarray,
     start: int,
-    full: bool,
+    full: int,
     sums: np.ndarray,
     counts: np.ndarray,
     outline: Outline,
@@ -97,7 +92,7 @@ def measure(
         exact = exact or outline.lane_lines.itemsize == outline.lines.itemsize
         zeros = counts[ZEROS]
         for row in range(0, block_r.size, ROW):
-            if room.rows[row // ROW, loops.MATTERS] > 0.0:
+            if room.rows[row // ROW, MATTERS] > 0.0:
                 end = min(row + ROW, block_r.size)
                 _scan(block_r[row:end], block_c[row:end], start + first + row, sums, counts, outline, room.parts)
         _add_block(block_r, block_c, found, CANCELLED if exact else CANCELLED_NARROW, sums, counts)
@@ -131,18 +126,19 @@ def _survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, rows: np.ndarray, f
         row = rows[first // ROW]
         loops.survey(r[first:stop], c[first:stop], lines, row)
         if first == 0:
-            found[:] = row
+            for place in range(SURVEY):
+                found[place] = row[place]
             continue
-        found[loops.LOW_R] = min(found[loops.LOW_R], row[loops.LOW_R])
-        found[loops.HIGH_R] = max(found[loops.HIGH_R], row[loops.HIGH_R])
-        for summed in range(loops.SUM_R, loops.SURVEY):
+        found[LOW_R] = min(found[LOW_R], row[LOW_R])
+        found[HIGH_R] = max(found[HIGH_R], row[HIGH_R])
+        for summed in range(SUM_R, SURVEY):
             found[summed] += row[summed]
 
 
 @compiled()
 def _is_safe(found: np.ndarray) -> bool:
     """Whether float32 has not overflowed and lost no small squares."""
-    for summed in range(loops.SUM_R, loops.SURVEY):
+    for summed in range(SUM_R, SURVEY):
         if not math.isfinite(found[summed]):
             return False
     if found[SUM_ABS] > 0.0:
@@ -164,8 +160,8 @@ def _add_block(
     r: np.ndarray, c: np.ndarray, found: np.ndarray, cancelled: float, sums: np.ndarray, counts: np.ndarray
 ) -> None:
     """Take in the sums and bounds of a block of finite numbers."""
-    _add_side(sums, counts[FINITE], MEAN_R, r, found[loops.SUM_R], found[RR], cancelled)
-    _add_side(sums, counts[FINITE], MEAN_C, c, found[loops.SUM_C], found[CC], cancelled)
+    _add_side(sums, counts[FINITE], MEAN_R, r, found[SUM_R], found[RR], cancelled)
+    _add_side(sums, counts[FINITE], MEAN_C, c, found[SUM_C], found[CC], cancelled)
     counts[FINITE] += r.size
     sums[MAX_ABS] = max(sums[MAX_ABS], 0.0)
     sums[LOW_R], sums[HIGH_R] = min(sums[LOW_R], found[LOW_R]), max(sums[HIGH_R], found[HIGH_R])
@@ -174,7 +170,7 @@ def _add_block(
         low, high = loops.bounds(c)
         sums[LOW_C], sums[HIGH_C] = min(sums[LOW_C], low), max(sums[HIGH_C], high)
     _add_rest(r, c, found, cancelled, sums)
-    for summed in range(loops.SUM_ABS, loops.SURVEY):
+    for summed in range(SUM_ABS, SURVEY):
         # of NaN there is only inf - inf, where float64 has overflowed and another sum says so
         sums[summed] += 0.0 if math.isnan(found[summed]) else found[summed]
 
@@ -182,7 +178,7 @@ def _add_block(
 @compiled()
 def _add_rest(r: np.ndarray, c: np.ndarray, found: np.ndarray, cancelled: float, sums: np.ndarray) -> None:
     """As `rest_of` and `turned_apart` of `direction.py` do."""
-    rr, rd, dd, cc = found[RR], found[loops.RD], found[DD], found[CC]
+    rr, rd, dd, cc = found[RR], found[RD], found[DD], found[CC]
     if dd < rr * FAR:
         along, squares, whole = rr + rd, dd - rd * (rd / rr), dd
     else:
@@ -222,10 +218,9 @@ def _scan(
     """Look for zeros, the maximum, the steepest point and corners of the hull: part by part, then one by one."""
     lines, lane_lines = outline.lines, outline.lane_lines
     size = _PART if r.size % _PART == 0 else r.size
-    shape = (r.size // size, size)
-    loops.most_over(r.reshape(shape), c.reshape(shape), lane_lines, parts)
+    loops.most_over(r, c, size, lane_lines, parts)
     for part in range(r.size // size):
-        over, most, zeros, at_zero = parts[part]
+        over, most, zeros, at_zero = parts[part, 0], parts[part, 1], parts[part, 2], parts[part, 3]
         counts[ZEROS] += int(zeros)
         sums[AT_ZERO] = max(sums[AT_ZERO], at_zero)
         near = most * loops.NEAR
@@ -297,7 +292,6 @@ def _add_sketch(
         bins[0, places[i]] += 1
 
 
-@entry
 def count(r: np.ndarray, c: np.ndarray, atol: float, rtol: float) -> int:
     """Elements of a window outside a tolerance."""
     outside = 0

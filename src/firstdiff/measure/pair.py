@@ -49,7 +49,7 @@ def measure_pair(
     tolerance: what is allowed, or a function that tells it from the reference's statistics
     equal_nan: NaN on both sides at one place is no mismatch
     full: take every metric from all elements, also for a large pair that matches
-    engine: `numpy` starts at once, `numba` is several times faster but takes a second to start
+    engine: `numpy` works everywhere; `numba` is several times faster, and compiles once for each pair of types
     threads: how many windows `numba` works on at a time; the result is the same for any number
     progress: called with the number of elements done so far
 

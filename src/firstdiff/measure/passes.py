@@ -76,6 +76,13 @@ class Passes:
         return window_length(self.reference.dtype, self.candidate.dtype)
 
 
+def compiled_ready(reference: np.dtype, candidate: np.dtype) -> bool:
+    """Whether `numba` need not compile for tensors of these types: it did before, or leaves them to numpy."""
+    from firstdiff.measure.engine_numba import is_ready, supports
+
+    return not supports(reference, candidate) or is_ready(reference, candidate)
+
+
 def engine_for(name: Engine, size: int) -> EngineCalls:
     """The engine of a name; small tensors always take the one that needs no compilation."""
     if name == "numba" and size > SMALL:

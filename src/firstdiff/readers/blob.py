@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from io import BufferedReader, FileIO, RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, final
@@ -143,9 +144,14 @@ class Blob(ABC):
         self.name = name
         self.label = label
         self.size = size
-        stem, ending = os.path.splitext(name.rpartition("/")[2])
-        self.stem = stem
-        self.suffix = ending.lower()
+
+    @cached_property
+    def stem(self) -> str:
+        return os.path.splitext(self.name.rpartition("/")[2])[0]
+
+    @cached_property
+    def suffix(self) -> str:
+        return os.path.splitext(self.name)[1].lower()
 
     def head(self, count: int) -> bytes:
         """The first bytes, at most `count`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from math import prod
 from typing import final
 
@@ -48,8 +47,8 @@ class MappedSource(Source):
 
     def moved_to(self, blob: Blob) -> MappedSource:
         """The same layout over other bytes, as many as these."""
-        moved = copy(self)
-        moved._blob = blob
+        moved = MappedSource.__new__(MappedSource)
+        moved.__dict__.update(self.__dict__, _blob=blob)
         return moved
 
     def view(self) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from firstdiff.comparing import Comparable, compare
-from firstdiff.comparing.layout import LayoutMode
+from firstdiff.comparing.layout_options import LayoutMode
 from firstdiff.reports.causes import causes
 from firstdiff.reports.sentences import divergence, explain, shape_and_type, summary, title
 from firstdiff.schema import Comparison, Pair
