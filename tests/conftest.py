@@ -21,4 +21,6 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     KERNELS.mkdir(parents=True, exist_ok=True)
     (folder / "kernels").symlink_to(KERNELS, target_is_directory=True)
     monkeypatch.setenv("FIRSTDIFF_CACHE", str(folder))
-    return folder
+    unpacked = folder / "unpacked"
+    unpacked.mkdir()
+    return unpacked

@@ -40,7 +40,7 @@ class Limits:
 
 
 def cache_folder() -> Path:
-    """Where unpacked members are kept: FIRSTDIFF_CACHE, or the system's place for caches."""
+    """Where unpacked members and compiled code are kept: FIRSTDIFF_CACHE, or the system's place for caches."""
     if stated := os.environ.get("FIRSTDIFF_CACHE"):
         return Path(stated).expanduser()
     if sys.platform == "win32":

@@ -79,7 +79,7 @@ def to_cache(packed: Extent, method: int | str, *, size: int | None = None, crc:
 
     limits = Limits.from_environment()
     refuse_bomb(size or 0, packed.size, limits)
-    folder = cache_folder()
+    folder = cache_folder() / "unpacked"
     target = folder / (_identity(packed, method) + _ENDING)
     if target.exists():
         with suppress(OSError):
