@@ -26,6 +26,8 @@ def test_a_comparison_runs_and_names_its_first_divergence(page: Page, runs: tupl
     assert "pairs" not in head
     assert (head["verdict"], head["first_divergence"]["key"]) == ("mismatch", "01_mlp")
     assert (head["layers"], head["stages"], head["dtypes"]) == ([0, 1, 2], ["mlp"], ["float32"])
+    (page.context.result(entry["id"]).folder / "choices.json").unlink()  # earlier versions did not write it
+    assert page.get(f"/comparisons/{entry['id']}")["comparison"] == head
 
 
 def test_the_newest_comparison_stands_first(page: Page, runs: tuple[Path, Path]) -> None:

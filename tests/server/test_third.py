@@ -51,6 +51,17 @@ def test_the_third_is_seen_in_the_layout_of_the_other_two(page: Page, tmp_path: 
     assert np.array_equal(cells, worst)
 
 
+def test_the_third_is_followed_through_the_layers_and_scattered(page: Page, tmp_path: Path) -> None:
+    layers = {f"{layer:02d}_mlp": OURS + np.float32(layer) for layer in range(3)}
+    two, third = write_folder(tmp_path / "r", **layers), write_folder(tmp_path / "t", **{"01_mlp": THIRD})
+    comparison = page.compare(two, two, third={"path": str(third)})["id"]
+    points = page.get(f"/comparisons/{comparison}/depth", row=1, at="2,3")["points"]
+    assert [point["third"] for point in points] == [None, float(THIRD[2, 3]), None]
+    found = raw(page, f"/comparisons/{comparison}/rows/1/scatter")
+    assert np.array_equal(found, np.stack([layers["01_mlp"].ravel()] * 2 + [THIRD.ravel()], axis=1))
+    assert raw(page, f"/comparisons/{comparison}/rows/0/scatter").shape == (24, 2)
+
+
 def test_another_shape_is_seen_as_it_lies(page: Page, tmp_path: Path) -> None:
     other = RNG.standard_normal((2, 5)).astype(np.float32)
     x = row(page, compared(page, tmp_path, x=other), "x")

@@ -15,7 +15,7 @@ def written(folder: Path) -> tuple[Result, object]:
     reference = {"a": np.array([1.0, np.nan, np.inf]), "b": np.arange(6).reshape(2, 3), "c": np.array([1 + 2j])}
     candidate = {"a": np.array([1.5, 1.0, np.inf]), "b": np.arange(6).reshape(2, 3), "c": np.array([2 + 2j])}
     comparison = compare(reference, candidate)
-    write_result(folder, Written(comparison, ["a line"], {"reference": ["a tensor"]}, {1: "third"}))
+    write_result(folder, Written(comparison, ["a line"], {"reference": ["a tensor"]}, {1: "third"}, {"layers": [0]}))
     return Result(folder), comparison
 
 
@@ -27,6 +27,7 @@ def test_a_result_comes_back_as_it_was(tmp_path: Path) -> None:
     assert (result.tensors("reference"), result.tensors("third")) == (["a tensor"], [])
     assert (result.third(1), result.third(0)) == ("third", None)
     assert "pairs" not in result.head()
+    assert result.choices() == {"layers": [0]}
 
 
 @pytest.mark.parametrize("row", [-1, 3])
@@ -44,7 +45,7 @@ def test_a_result_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
         raise RuntimeError("the power went")
 
     with pytest.raises(RuntimeError):
-        write_result(tmp_path / "y", Written(comparison, lines(), {}, {}))
+        write_result(tmp_path / "y", Written(comparison, lines(), {}, {}, {}))
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     with pytest.raises(GoneError, match="run the comparison again"):
         Result(tmp_path / "y").head()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import ml_dtypes
@@ -62,6 +63,35 @@ def test_every_pixel_shows_its_largest_value(rows: int, columns: int, high: int,
     for row, column in np.ndindex(cells.shape):
         under = values[down[row] : down[row + 1], across[column] : across[column + 1]].reshape(-1)
         assert cells[row, column] == under[np.abs(under).argmax()]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.lists(st.integers(1, 4), min_size=1, max_size=4))
+def test_a_run_is_what_the_cut_reads(data: st.DataObject, shape: list[int]) -> None:
+    values = np.arange(np.prod(shape)).reshape(shape)
+    parts: list[int | range] = []
+    for length in shape:
+        begin = data.draw(st.integers(0, length - 1))
+        parts.append(begin if data.draw(st.booleans()) else range(begin, data.draw(st.integers(begin + 1, length))))
+    cut = Cut(tuple(parts))
+    taken = cut.read(source(values)).reshape(-1)
+    follow = np.array_equal(taken, np.arange(taken[0], taken[0] + taken.size))
+    assert cut.run_in(values.shape) == (taken[0] if follow else None)
+
+
+@pytest.mark.parametrize("band", [1, 7, 64])
+@pytest.mark.parametrize(("at", "high", "wide"), [("1,:,:", 5, 4), (":,2,:", 2, 30), (":,:,3", 3, 11), ("1,2,:", 1, 3)])
+def test_an_overview_is_the_same_in_parts_of_any_size(
+    monkeypatch: pytest.MonkeyPatch, band: int, at: str, high: int, wide: int
+) -> None:
+    ours, theirs = RNG.standard_normal((2, 3, 11, 30)).astype(np.float32)
+    sides = source(ours), source(theirs)
+    cut = Cut.parse(at, ours.shape)
+    expected = overview(sides, cut, high, wide)
+    module = sys.modules["firstdiff.viewing.overview"]
+    monkeypatch.setattr(module, "_BAND", band)
+    monkeypatch.setattr(module, "_CHUNK", max(1, band // 3))
+    assert np.array_equal(overview(sides, cut, high, wide), expected)
 
 
 @pytest.mark.parametrize(("odd", "shown"), [(np.nan, np.nan), (np.inf, np.inf), (-np.inf, -np.inf), (-7.5, -7.5)])
@@ -218,12 +248,12 @@ def test_a_histogram_counts_what_is_not_finite_apart() -> None:
 def test_a_large_tensor_is_sampled_and_that_is_said() -> None:
     values = np.arange(6_000_000, dtype=np.float32).reshape(2, -1)
     assert histograms([(source(values),)], Cut.whole(values.shape), 10)[0].sampled
-    pairs, sampled = scatter(source(values), source(values), Cut.whole(values.shape), 100)
+    pairs, sampled = scatter((source(values), source(values)), Cut.whole(values.shape), 100)
     assert sampled
     assert pairs.shape[0] <= 100
     assert np.array_equal(pairs[:, 0], pairs[:, 1])
-    some, left_out = scatter(source(values), source(values), Cut.parse("0,0:50", values.shape), 100)
-    assert (some.shape, left_out) == ((50, 2), False)
+    some, left_out = scatter((source(values),) * 3, Cut.parse("0,0:50", values.shape), 100)
+    assert (some.shape, left_out) == ((50, 3), False)
 
 
 def test_a_mapping_by_hand_is_told_in_words() -> None:

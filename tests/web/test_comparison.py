@@ -84,8 +84,9 @@ def test_a_row_says_verdict_shape_recipe_and_figures(page: Page, mixed: str) -> 
     metrics = next(pair for pair in fd.compare(*on.mixed()).pairs if pair.key == "layers.1.mlp").metrics
     assert metrics is not None
     figures = (f"{metrics.max_abs:.3g}", f"{metrics.rel_l2:.3g}", f"{metrics.mismatched} / {metrics.elements}")
-    for text in ("mismatch", "[4, 6, 8]", "float32", *figures, "introduced", "× what is allowed"):
+    for text in ("mismatch", "[4, 6, 8]", "float32", *figures, "introduced"):
         expect(wrong).to_contain_text(text)
+    expect(wrong.get_by_role("img", name="× what is allowed")).to_be_visible()
     expect(on.line(page, "layers.1.attn")).to_contain_text("a b c -> b a c")
     expect(on.line(page, "layers.1.attn")).to_contain_text("[4, 6, 8] → [6, 4, 8]")
     expect(on.line(page, "layers.0.mlp")).to_contain_text("missing")
@@ -259,11 +260,78 @@ def test_one_line_of_the_table_takes_the_tab_key(page: Page, mixed: str) -> None
     assert on.table(page).locator(":focus").evaluate("(row) => getComputedStyle(row).outlineStyle") == "solid", outline
 
 
+# how many elements have drawn a row while the table was scrolled, and how many did at a time
+SCROLLED = """async () => {
+  const [seen, many] = [new Set(), []];
+  const painted = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  for (let step = 0; step < 30; step += 1) {
+    const rows = [...document.querySelectorAll('[role=treegrid] [role=row][id^="row-"]')];
+    rows.forEach((row) => seen.add(row));
+    many.push(rows.length);
+    scrollBy(0, step < 15 ? 300 : -300);
+    await painted();
+  }
+  return [seen.size, Math.max(...many)];
+}"""
+IN_ORDER = """() => {
+  const rows = [...document.querySelectorAll('[role=treegrid] .list [role=row][id]')];
+  const places = rows.map((row) => Number(row.ariaRowIndex));
+  return places.length > 20 && places.every((place, at) => place > (places[at - 1] ?? 0));
+}"""
+
+
+def test_few_elements_draw_all_rows_in_their_order(page: Page, demo: str) -> None:
+    on.opened(page, demo, "?group=none")
+    seen, most = page.evaluate(SCROLLED)
+    assert seen <= most + 10, "of two hundred rows"
+    page.wait_for_function(IN_ORDER)
+    keys = on.lines(page)
+    assert len(set(keys)) == len(keys)
+    page.mouse.wheel(0, 2000)
+    page.wait_for_function("() => scrollY > 1000")
+    page.wait_for_function(IN_ORDER)
+
+
+def test_focus_and_what_is_open_follow_the_row_and_not_its_element(page: Page, demo: str) -> None:
+    on.opened(page, demo, "?group=none")
+    keys = on.lines(page)
+    on.line(page, keys[2]).click()
+    expect(on.card(page, "Statistics")).to_be_visible()
+    on.line(page, keys[1]).focus()
+    page.mouse.wheel(0, 5000)
+    expect(on.line(page, keys[1])).not_to_be_in_viewport()
+    expect(on.line(page, keys[2])).to_have_count(0)
+    assert page.locator('[role=row][aria-expanded="true"]').count() == 0
+    expect(on.line(page, keys[1])).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(on.line(page, keys[2])).to_be_focused()
+    expect(on.line(page, keys[2])).to_be_in_viewport()
+    expect(on.line(page, keys[2])).to_have_attribute("aria-expanded", "true")
+    expect(on.card(page, "Statistics")).to_have_count(1)
+
+
+@pytest.mark.parametrize(("key", "title"), [("t", "Tolerances"), ("r", "Pairing by hand")])
+def test_a_panel_comes_into_sight_wherever_its_key_is_pressed(
+    new_context: Callable[..., BrowserContext], mixed: str, key: str, title: str
+) -> None:
+    page = new_context(viewport={"width": 360, "height": 640}).new_page()
+    on.opened(page, mixed)
+    page.keyboard.press("e")
+    on.line(page, "new").focus()
+    expect(on.line(page, "new")).to_be_in_viewport()
+    page.keyboard.press(key)
+    panel = page.get_by_role("region", name=title)
+    expect(panel.locator(":focus")).to_be_in_viewport()
+    panel.get_by_role("button", name="Close").click()
+    expect(on.line(page, "new")).to_be_focused()
+    expect(on.line(page, "new")).to_be_in_viewport()
+
+
 def test_keys_and_legend_are_listed(page: Page, mixed: str) -> None:
     on.opened(page, mixed)
     page.keyboard.press("?")
     keys = page.get_by_role("dialog", name="Keys")
-    for does in ("Next line", "Expand All", "Next row that does not match", "Filter by text"):
+    for does in ("Next line", "Expand All", "Next row that does not match", "Filter by text", "Twelve lines at a time"):
         expect(keys.get_by_text(does, exact=True)).to_be_visible()
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Legend").click()

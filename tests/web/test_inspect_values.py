@@ -134,6 +134,18 @@ def test_eight_dimensions_have_eight_sliders(page: Page, server: Server, run: st
     assert on.sliders(page, 8) == [1, 2, 1, 1, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("equal_nan", [False, True])
+def test_two_nan_are_a_small_difference_where_they_were_let_match(
+    page: Page, server: Server, tmp_path: Path, equal_nan: bool
+) -> None:
+    arrays = {"x": np.array([[1.0, np.nan], [2.0, 3.0]], np.float32)}
+    comparison = on.compared(server, tmp_path, arrays, arrays, options={"equal_nan": equal_nan})
+    on.inspect(page, server, comparison, "x")
+    border = on.cell(page, 0, 1).evaluate("cell => getComputedStyle(cell).borderTopColor")
+    red, green, _ = (int(part) for part in re.findall(r"\d+", border)[:3])
+    assert (green > red) is equal_nan
+
+
 @pytest.mark.parametrize(
     ("key", "index"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import math
 import re
@@ -19,6 +20,25 @@ from tests.web.watching import axe, overflows
 OURS, THEIRS = on.varied()
 MLP = "layers.1.mlp"
 PNG = b"\x89PNG\r\n"
+# colours that only the keys of a picture have in full, the marks at clicks, or the loudest of a spectrogram
+KEYS = {
+    "values": ["224,112,16"],
+    "heat": ["196,0,148"],
+    "distribution": ["106,82,0"],
+    "mapping": ["20,84,164"],
+    "depth": ["106,82,0"],
+    "audio": ["138,82,0", "252,253,191"],
+}
+COLOURS = """async (picture) => {
+  const bytes = Uint8Array.from(atob(picture), (letter) => letter.charCodeAt(0));
+  const image = await createImageBitmap(new Blob([bytes], { type: "image/png" }));
+  const context = new OffscreenCanvas(image.width, image.height).getContext("2d");
+  context.drawImage(image, 0, 0);
+  const { data } = context.getImageData(0, 0, image.width, image.height);
+  const found = new Set();
+  for (let at = 0; at < data.length; at += 4) found.add(`${data[at]},${data[at + 1]},${data[at + 2]}`);
+  return [...found];
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +198,9 @@ def test_the_slice_or_the_whole_tensor_is_counted_and_scattered(page: Page, serv
     expect(view.get_by_role("list", name="Elements counted")).to_contain_text("Reference: 4,800 finite")
     view.get_by_role("radio", name="the slice that is shown").check()
     expect(view.get_by_role("list", name="Elements counted")).to_contain_text("Reference: 600 finite")
-    expect(view.get_by_role("img", name=re.compile("^Candidate over reference, 600 elements"))).to_be_visible()
+    expect(
+        view.get_by_role("img", name=re.compile("^Candidate and third over reference, 600 elements"))
+    ).to_be_visible()
 
 
 @pytest.mark.parametrize("dim", range(4))
@@ -197,8 +219,8 @@ def test_one_element_through_all_layers(page: Page, server: Server, run: str) ->
     for layer in range(3):
         key = f"layers.{layer}.mlp"
         cells = on.numbers(rows.nth(layer + 1).get_by_role("cell").all_inner_texts())
-        wanted = [side[key][1, 2, 17, 25] for side in (OURS, THEIRS)]
-        assert np.allclose(cells[:2], wanted, rtol=1e-5)
+        wanted = [side[key][1, 2, 17, 25] for side in (OURS, THEIRS, on.third())]
+        assert np.allclose(cells[:3], wanted, rtol=1e-5)
     on.field(page, 3).fill("7")
     page.keyboard.press("Tab")
     expect(view.get_by_role("img", name="The element [1, 2, 17, 7] over 3 layers")).to_be_visible()
@@ -234,6 +256,8 @@ def test_the_third_trace_stands_beside_the_two(page: Page, server: Server, run: 
     assert on.told(page, "Third") == "7"
     on.tab(page, "Heat maps").click()
     expect(heat(page, "Difference of the third")).to_be_visible()
+    on.tab(page, "Distribution").click()
+    expect(view.get_by_role("img", name="Candidate and third over reference, 2400 elements")).to_be_visible()
     on.inspect(page, server, run, "turned")
     on.cell(page, 0, 3, 4).hover()
     assert float(on.told(page, "Third")) == float(on.told(page, "Reference"))
@@ -289,10 +313,18 @@ def test_every_view_can_be_saved_as_a_picture(page: Page, server: Server, run: s
     expect(button).to_be_visible()
     if view != "values":
         expect(found.locator("canvas").first).to_have_attribute("width", re.compile(r"\d"))
+    if view == "audio":
+        pictures = found.get_by_role("img", name=re.compile("^Spectrogram"))
+        for place in range(3):
+            page.wait_for_function("picture => picture.naturalWidth > 0", arg=pictures.nth(place).element_handle())
     with page.expect_download() as download:
         button.click()
     assert download.value.suggested_filename.endswith(".png")
-    assert download.value.path().read_bytes().startswith(PNG)
+    picture = download.value.path().read_bytes()
+    assert picture.startswith(PNG)
+    colours = page.evaluate(COLOURS, base64.b64encode(picture).decode())
+    for colour in KEYS[view]:
+        assert colour in colours, (view, colour)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -27,6 +27,10 @@ class TooLargeError(FirstdiffError):
     """More than one answer may hold."""
 
 
+class GaveUpError(FirstdiffError):
+    """Nobody waits for the answer."""
+
+
 class ForbiddenError(FirstdiffError):
     """Not from there."""
 
@@ -39,6 +43,7 @@ _CODES: tuple[tuple[type[FirstdiffError], int], ...] = (
     (GoneError, 410),
     (ReadError, 409),
     (TooLargeError, 413),
+    (GaveUpError, 499),
     (DigestError, 422),
     (ForbiddenError, 403),
     (UsageError, 400),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from firstdiff.reports.sentences import divergence
 from firstdiff.schema import Comparison
+from firstdiff.server.heads import choices_of
 from firstdiff.server.lines import TensorLine, line_of
 from firstdiff.server.third import third_keys
 from firstdiff.store.entry import Kind, Outcome
@@ -18,7 +19,8 @@ def write_compared(folder: Path, kind: Kind, comparison: Comparison, traces: Map
     """Write the result, and return what the list of comparisons shows of it."""
     third = third_keys(comparison, traces["reference"], traces["third"]) if "third" in traces else {}
     tensors = {side: _tensors(comparison, side, trace) for side, trace in traces.items()}
-    write_result(folder, Written(comparison, map(line_of, comparison.pairs), tensors, third))
+    lines = [line_of(pair) for pair in comparison.pairs]
+    write_result(folder, Written(comparison, lines, tensors, third, choices_of(lines)))
     first = comparison.first_divergence
     return Outcome(
         verdict=None if kind == "look" else comparison.verdict,

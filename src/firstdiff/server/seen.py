@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Literal, final
 
 from firstdiff.comparing.sources import aligned, tensors_named
-from firstdiff.errors import UsageError
+from firstdiff.errors import FirstdiffError, UsageError
 from firstdiff.measure.promote import scalar
 from firstdiff.schema import Pair, TensorInfo
 from firstdiff.server.answers import ConflictError
 from firstdiff.server.context import Context
 from firstdiff.server.opened import OpenSides
+from firstdiff.server.wanted import WantedSource
 from firstdiff.trace import Source, Tensor
 
 SideName = Literal["reference", "candidate", "third"]
@@ -19,13 +21,17 @@ Space = Literal["aligned", "original"]
 
 @final
 class Seen:
-    """One row of a comparison; sources are opened when asked for."""
+    """One row of a comparison; sources are opened when asked for.
 
-    def __init__(self, context: Context, comparison: str, row: int) -> None:
+    gone: set once nobody wants their values any more
+    """
+
+    def __init__(self, context: Context, comparison: str, row: int, gone: threading.Event | None = None) -> None:
         result = context.result(comparison)
         self._result = result
         self.pair: Pair = result.pair(row)
         self._third = result.third(row)
+        self._gone = gone
         self._opened: OpenSides = context.opened.traces(context.store, comparison)
 
     def info(self, side: SideName) -> TensorInfo | None:
@@ -50,14 +56,15 @@ class Seen:
             raise UsageError(
                 f"{self.pair.key} is joined of {len(found)} tensors of the {side}; look at the pair as compared"
             )
-        return found[0].values()
+        return self._wanted(found[0].values())
 
     def both(self) -> tuple[Source, Source]:
         """In one layout; UsageError where nothing relates the two."""
         sides = self._tensors("reference"), self._tensors("candidate")
         if not all(sides):
             raise UsageError(f"{self.pair.key} is on one side only: there is nothing to compare it with")
-        return aligned(self.pair, *sides)
+        reference, candidate = aligned(self.pair, *sides)
+        return self._wanted(reference), self._wanted(candidate)
 
     def source(self, side: SideName, space: Space) -> Source:
         if space == "original":
@@ -73,8 +80,17 @@ class Seen:
             return None
         shape = third[0].values().shape
         if shape == references[0].values().shape:
-            return aligned(self.pair, third, candidates)[0]
-        return aligned(self.pair, references, third)[1] if shape == candidates[0].values().shape else None
+            return self._wanted(aligned(self.pair, third, candidates)[0])
+        if shape == candidates[0].values().shape:
+            return self._wanted(aligned(self.pair, references, third)[1])
+        return None
+
+    def third_if_readable(self) -> Source | None:
+        """The same, and None where it cannot be opened: the other two are looked at without it."""
+        try:
+            return self.third_aligned()
+        except FirstdiffError:
+            return None
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -94,6 +110,9 @@ class Seen:
         then = {"reference": metrics.reference_at_max, "candidate": metrics.candidate_at_max}
         now = zip(then, self.both(), strict=True)
         return [side for side, source in now if then[side] is not None and not _is(source, metrics.argmax, then[side])]
+
+    def _wanted(self, source: Source) -> Source:
+        return source if self._gone is None else WantedSource(source, self._gone)
 
     def _tensors(self, side: SideName) -> list[Tensor]:
         info = self.info(side)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from firstdiff.align import Alignment
 from firstdiff.comparing import Options
-from firstdiff.comparing.layout import LayoutOptions
+from firstdiff.comparing.layout_options import LayoutOptions
 from firstdiff.errors import UsageError
 from firstdiff.judge import NamedRule, Rules, parse_rules
 from firstdiff.pairing import PairingOptions, PairMap

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from firstdiff.comparing.layout import LayoutMode
+from firstdiff.comparing.layout_options import LayoutMode
 from firstdiff.schema import Diagnosis, Divergence, Pair, Side, Summary, Verdict
 from firstdiff.server.lines import RowLine, TensorLine
 from firstdiff.store.entry import Entry, Kind
@@ -232,6 +232,7 @@ class InspectOut:
 
     third: the third tensor in the layout of the other two; null where it cannot be brought into it
     changed: the sides whose files no longer hold what was compared
+    equal_nan: whether NaN was let match NaN
     """
 
     aligned: TensorShape | None
@@ -244,3 +245,4 @@ class InspectOut:
     audio: bool
     sample_rate: float | None
     changed: tuple[str, ...] = ()
+    equal_nan: bool = False

@@ -22,6 +22,7 @@ _PAIRS = "pairs.jsonl"
 _PLACES = "places.bin"
 _TENSORS = "tensors.json"
 _THIRD = "third.json"
+_CHOICES = "choices.json"
 
 
 class GoneError(FirstdiffError):
@@ -35,12 +36,14 @@ class Written:
     rows: a slim line for each pair
     tensors: the tensors of each side
     third: the key of the third trace's tensor for each row that has one
+    choices: what there is to filter the rows by
     """
 
     comparison: Comparison
     rows: Iterable[Any]
     tensors: Mapping[str, Iterable[Any]]
     third: Mapping[int, str]
+    choices: Mapping[str, Any]
 
 
 def write_result(folder: Path, result: Written) -> None:
@@ -53,6 +56,7 @@ def write_result(folder: Path, result: Written) -> None:
         (part / _ROWS).write_text(to_json({"rows": list(result.rows)}), encoding="utf-8")
         (part / _TENSORS).write_text(to_json(dict(result.tensors)), encoding="utf-8")
         (part / _THIRD).write_text(to_json(dict(result.third)), encoding="utf-8")
+        (part / _CHOICES).write_text(to_json(dict(result.choices)), encoding="utf-8")
         _write_pairs(part, result.comparison.pairs)
         shutil.rmtree(folder, ignore_errors=True)
         part.replace(folder)
@@ -90,6 +94,13 @@ class Result:
         head: dict[str, Any] = json.loads(self._read(_HEAD))
         del head["pairs"]
         return head
+
+    def choices(self) -> dict[str, Any] | None:
+        """What there is to filter the rows by; None where the result is of a version that did not write it."""
+        if not (self.folder / _CHOICES).exists():
+            return None
+        found: dict[str, Any] = json.loads(self._read(_CHOICES))
+        return found
 
     def rows_text(self) -> bytes:
         """The slim rows, ready to be sent."""

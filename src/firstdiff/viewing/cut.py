@@ -68,6 +68,21 @@ class Cut:
         parts[at] = taken[begin:end]
         return Cut(tuple(parts))
 
+    def run_in(self, shape: tuple[int, ...]) -> int | None:
+        """Where it begins in the C order of a tensor of that shape; None where its elements do not follow one another.
+
+        >>> Cut.parse("1,0:2", (2, 3)).run_in((2, 3)), Cut.parse("0:2,1", (2, 3)).run_in((2, 3))
+        (3, None)
+        """
+        start, stride, whole = 0, 1, True
+        for part, length in zip(reversed(self.parts), reversed(shape), strict=True):
+            taken = part if isinstance(part, range) else range(part, part + 1)
+            if not whole and len(taken) != 1:
+                return None
+            start, stride = start + taken.start * stride, stride * length
+            whole = whole and len(taken) == length
+        return start
+
     def read(self, source: Source) -> np.ndarray:
         """The values; nothing outside them is read where the format allows it."""
         index = tuple(slice(part.start, part.stop) if isinstance(part, range) else part for part in self.parts)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,11 +13,14 @@ from firstdiff.trace import Source
 from firstdiff.viewing.cut import Cut
 from firstdiff.viewing.numbers import difference, real
 
-# elements read at a time
+# elements that are read, or mapped, at a time, and those of them that are worked on before they leave the cache
 _BAND = 1 << 22
+_CHUNK = 1 << 17
 _LARGEST = float(np.finfo(np.float32).max)
 
-Read = Callable[[Cut], np.ndarray]
+# the largest and the smallest of the numbers along the first axis of one chunk of each source
+Ends = tuple[np.ndarray, np.ndarray]
+Work = Callable[[list[np.ndarray]], Ends]
 
 
 def overview(sources: tuple[Source, ...], cut: Cut, rows: int, columns: int) -> np.ndarray:
@@ -29,65 +33,103 @@ def overview(sources: tuple[Source, ...], cut: Cut, rows: int, columns: int) -> 
     high, wide = (1, *cut.shape)[-2:] if cut.shape else (1, 1)
     if not high or not wide:
         return np.zeros((high, wide), np.float32)
-    pixels = _Pixels(high, wide, rows, columns)
-    read = _reader(sources)
-    if len(cut.shape) < 2:
-        pixels.take(0, read(cut).reshape(1, -1))
-        return _finite32(pixels.outweighing())
-    step = max(1, _BAND // wide)
-    for begin in range(0, high, step):
-        pixels.take(begin, read(cut.narrowed(0, begin, min(high, begin + step))))
-    return _finite32(pixels.outweighing())
+    down, across = _Edges.of(high, rows), _Edges.of(wide, columns)
+    work = _work(sources)
+    top = np.full((down.pixels, across.pixels), -np.inf)
+    bottom = np.full(top.shape, np.inf)
+    for left in across.pieces(_BAND):
+        for band in down.pieces(max(1, _BAND // left.length)):
+            values = [_read(source, cut, band, left) for source in sources]
+            for rows_of_pixel in band.split(max(1, _CHUNK // left.length)):
+                here = slice(rows_of_pixel.begin - band.begin, rows_of_pixel.end - band.begin)
+                most, least = work([side[here] for side in values])
+                cells = rows_of_pixel.first, left.pixels
+                np.maximum(top[cells], np.maximum.reduceat(most, left.starts), out=top[cells])
+                np.minimum(bottom[cells], np.minimum.reduceat(least, left.starts), out=bottom[cells])
+    return _finite32(np.where(top >= -bottom, top, bottom))
 
 
-class _Pixels:
-    """The largest and the smallest value under each pixel."""
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Indices `begin` to `end` of one dimension; `first` is the pixel of the first, `starts` where pixels begin."""
 
-    def __init__(self, high: int, wide: int, rows: int, columns: int) -> None:
-        self._rows = np.linspace(0, high, min(rows, high) + 1).astype(int)
-        self._columns = np.linspace(0, wide, min(columns, wide) + 1).astype(int)[:-1]
-        self._top = np.full((len(self._rows) - 1, len(self._columns)), -np.inf)
-        self._bottom = np.full(self._top.shape, np.inf)
+    begin: int
+    end: int
+    first: int
+    starts: np.ndarray
 
-    def take(self, begin: int, band: np.ndarray) -> None:
-        """The rows from `begin` on."""
-        first = int(np.searchsorted(self._rows, begin, side="right")) - 1
-        last = int(np.searchsorted(self._rows, begin + len(band), side="left"))
-        for pixel in range(first, last):
-            rows = band[max(self._rows[pixel] - begin, 0) : self._rows[pixel + 1] - begin]
-            top = np.maximum.reduceat(rows.max(axis=0), self._columns)
-            bottom = np.minimum.reduceat(rows.min(axis=0), self._columns)
-            np.maximum(self._top[pixel], top, out=self._top[pixel])
-            np.minimum(self._bottom[pixel], bottom, out=self._bottom[pixel])
+    @property
+    def length(self) -> int:
+        return self.end - self.begin
 
-    def outweighing(self) -> np.ndarray:
-        """With its sign, the one of larger magnitude."""
-        return np.where(self._top >= -self._bottom, self._top, self._bottom)
+    @property
+    def pixels(self) -> slice:
+        return slice(self.first, self.first + len(self.starts))
+
+    def split(self, most: int) -> Iterator[_Piece]:
+        """Each pixel on its own, in parts of at most so many indices."""
+        ends = [*self.starts[1:].tolist(), self.length]
+        for pixel, (start, end) in enumerate(zip(self.starts.tolist(), ends, strict=True)):
+            for begin in range(start, end, most):
+                stop = min(begin + most, end)
+                yield _Piece(self.begin + begin, self.begin + stop, self.first + pixel, self.starts[:1])
 
 
-def _reader(sources: tuple[Source, ...]) -> Read:
+@dataclass(frozen=True, slots=True)
+class _Edges:
+    """Where the pixels of one dimension begin, and where the last one ends."""
+
+    edges: np.ndarray
+
+    @classmethod
+    def of(cls, length: int, pixels: int) -> _Edges:
+        return cls(np.linspace(0, length, min(pixels, length) + 1).astype(int))
+
+    @property
+    def pixels(self) -> int:
+        return len(self.edges) - 1
+
+    def pieces(self, most: int) -> Iterator[_Piece]:
+        """All indices, at most so many at a time; a pixel may be in several of them."""
+        length = int(self.edges[-1])
+        for begin in range(0, length, most):
+            end = min(begin + most, length)
+            first = int(np.searchsorted(self.edges, begin, side="right")) - 1
+            last = int(np.searchsorted(self.edges, end, side="left"))
+            yield _Piece(begin, end, first, np.maximum(self.edges[first:last] - begin, 0))
+
+
+def _read(source: Source, cut: Cut, rows: _Piece, columns: _Piece) -> np.ndarray:
+    """Two dimensions of values; mapped and not copied where they follow one another in the data."""
+    shape = rows.length, columns.length
+    if len(cut.shape) == 2:
+        cut = cut.narrowed(0, rows.begin, rows.end)
+    if cut.shape:
+        cut = cut.narrowed(len(cut.shape) - 1, columns.begin, columns.end)
+    start = cut.run_in(source.shape)
+    return (cut.read(source) if start is None else source.window(start, start + cut.size)).reshape(shape)
+
+
+def _work(sources: tuple[Source, ...]) -> Work:
     """In float32 where that loses nothing: a picture of many elements takes half the time."""
-    if not all(fits_float32(source.dtype) for source in sources):
-        return _exact_reader(sources)
+    narrow = all(fits_float32(source.dtype) for source in sources)
     if len(sources) == 1:
-        return lambda cut: to_float32(cut.read(sources[0]))
-    reference, candidate = sources
-    return lambda cut: _difference32(cut.read(reference), cut.read(candidate))
+        return lambda sides: _ends(to_float32(sides[0]) if narrow else real(sides[0]))
+    return _ends_of_differences32 if narrow else lambda sides: _ends(difference(*sides))
 
 
-def _exact_reader(sources: tuple[Source, ...]) -> Read:
-    if len(sources) == 1:
-        return lambda cut: real(cut.read(sources[0]))
-    reference, candidate = sources
-    return lambda cut: difference(cut.read(reference), cut.read(candidate))
+def _ends(numbers: np.ndarray) -> Ends:
+    return numbers.max(axis=0), numbers.min(axis=0)
 
 
-def _difference32(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """What overflows, or is not finite, is done again with care."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        apart = np.subtract(to_float32(theirs), to_float32(ours))
-        finite = np.isfinite(apart.max(initial=0.0)) and np.isfinite(apart.min(initial=0.0))
-    return apart if finite else difference(ours, theirs)
+@np.errstate(over="ignore", invalid="ignore")
+def _ends_of_differences32(sides: list[np.ndarray]) -> Ends:
+    """Where one overflows, or is not finite, all are done again with care."""
+    ours, theirs = sides
+    most, least = _ends(np.subtract(to_float32(theirs), to_float32(ours)))
+    if np.isfinite(most).all() and np.isfinite(least).all():
+        return most, least
+    return _ends(difference(ours, theirs))
 
 
 def _finite32(cells: np.ndarray) -> np.ndarray:

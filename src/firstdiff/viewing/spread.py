@@ -55,13 +55,13 @@ def _binned(values: np.ndarray, finite: np.ndarray, bins: int, low: float, high:
     return Histogram(tuple(edges.tolist()), tuple(counts.tolist()), nan, inf, sampled)
 
 
-def scatter(reference: Source, candidate: Source, cut: Cut, count: int) -> tuple[np.ndarray, bool]:
-    """Up to `count` pairs of values as float32, evenly spread, and whether some were left out."""
-    (ours, theirs), sampled = _values((reference, candidate), cut)
-    step = max(1, -(-ours.size // count))
-    pairs = np.stack([real(ours)[::step], real(theirs)[::step]], axis=1)
+def scatter(sources: tuple[Source, ...], cut: Cut, count: int) -> tuple[np.ndarray, bool]:
+    """Up to `count` elements as float32, evenly spread, a column for each source; and whether some were left out."""
+    sides, sampled = _values(sources, cut)
+    step = max(1, -(-sides[0].size // count))
+    points = np.stack([real(values)[::step] for values in sides], axis=1)
     with np.errstate(over="ignore"):
-        return pairs.astype(np.float32), sampled or step > 1
+        return points.astype(np.float32), sampled or step > 1
 
 
 def _values(sources: tuple[Source, ...], cut: Cut) -> tuple[list[np.ndarray], bool]:

@@ -289,7 +289,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Scatter Row */
+        /**
+         * Scatter Row
+         * @description A column for each side: reference, candidate and, where it has their layout, the third.
+         */
         get: operations["scatter_row"];
         put?: never;
         post?: never;
@@ -950,6 +953,7 @@ export interface components {
          *
          *     third: the third tensor in the layout of the other two; null where it cannot be brought into it
          *     changed: the sides whose files no longer hold what was compared
+         *     equal_nan: whether NaN was let match NaN
          */
         InspectOut: {
             aligned: components["schemas"]["TensorShape"] | null;
@@ -970,6 +974,11 @@ export interface components {
              * @default []
              */
             changed: string[];
+            /**
+             * Equal Nan
+             * @default false
+             */
+            equal_nan: boolean;
         };
         /**
          * Isolated

@@ -25,6 +25,8 @@ export interface Layout {
   sample_rate: number | null;
   /** Sides whose files no longer hold what was compared. */
   changed: SideName[];
+  /** Whether NaN was let match NaN. */
+  equal_nan: boolean;
 }
 
 export interface Element {
@@ -100,6 +102,13 @@ export interface DepthPoint {
   layer: number | null;
   reference: Num | null;
   candidate: Num | null;
+  third: Num | null;
+}
+
+/** Elements of several sides: a row for each element, a column for each side. */
+export interface Scattered {
+  sides: number;
+  values: Float32Array;
 }
 
 /** One row of one comparison, as the inspector sees it. */
@@ -161,9 +170,10 @@ export class RowAddress {
     return (await askJson<{ items: Histogram[] }>(this.to("histogram", { sides: sides.join(), at, bins }), { signal })).items;
   }
 
-  async scatter(at: string | undefined, count: number, signal?: AbortSignal): Promise<Float32Array> {
+  async scatter(at: string | undefined, count: number, signal?: AbortSignal): Promise<Scattered> {
     const response = await ask(this.to("scatter", { at, count }), { signal });
-    return new Float32Array(await response.arrayBuffer());
+    const sides = Number((response.headers.get("X-Shape") ?? "").split(",")[1] ?? 2);
+    return { sides, values: new Float32Array(await response.arrayBuffer()) };
   }
 
   profile(dim: number, signal?: AbortSignal): Promise<Profile> {

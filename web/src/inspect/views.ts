@@ -1,4 +1,5 @@
 /** The views of a tensor, and what each needs to make sense. */
+import type { Shortcut } from "../keys.svelte";
 import { isShared } from "../shared/here";
 import type { Layout } from "./api";
 
@@ -17,4 +18,16 @@ export const VIEWS: readonly View[] = [
   { name: "mapping", title: "Manual Mapping", supports: (layout) => !isShared && layout.reference !== null && layout.candidate !== null },
   { name: "depth", title: "Along depth", supports: (layout) => layout.aligned !== null },
   { name: "audio", title: "Audio", supports: (layout) => !isShared && layout.audio },
+];
+
+const told = (group: string, key: string, does: string): Shortcut => ({ key, does, group });
+
+/** The keys that the views hear while they have the focus; they are listed under `?`. */
+export const KEYS: readonly Shortcut[] = [
+  told("In the values", "ArrowUp ArrowDown ArrowLeft ArrowRight", "From cell to cell"),
+  told("In a heat map", "ArrowUp ArrowDown ArrowLeft ArrowRight", "Move the crosshair, with Shift by ten"),
+  told("In a heat map", "+ -", "Zoom"),
+  told("In a heat map", "0", "Show all"),
+  told("In a heat map", " ", "Set the sliders to the cell"),
+  told("In a heat map", "Enter", "Show the values"),
 ];

@@ -74,23 +74,20 @@ export class Embedded {
     return refused(404);
   }
 
-  /** Evenly spread elements of both sides, where all of them are here. */
+  /** Evenly spread elements of every side, where all of them are here. */
   async #scatter(row: string, count: number): Promise<Response> {
     const { Values } = await import("../inspect/model/values");
     const shape = ((await this.#answers)[`/rows/${row}/inspect`] as { aligned: { shape: number[] } | null } | undefined)?.aligned?.shape;
     const block = this.#blocks[row]?.find((one) => shape && isWhole(one, shape));
     if (!block || !shape) return refused(404);
     const sides = await Promise.all(
-      ["reference", "candidate"].map(async (side) => {
-        const dtype = block.sides.find((one) => one.side === side)?.dtype ?? "";
-        return new Values((await this.#bytes(block, side)).slice().buffer, shape, dtype);
-      }),
+      block.sides.map(async ({ side, dtype }) => new Values((await this.#bytes(block, side)).slice().buffer, shape, dtype)),
     );
     const size = sides[0]?.size ?? 0;
     const step = Math.max(1, Math.ceil(size / count));
-    const points = new Float32Array(Math.ceil(size / step) * 2);
-    for (let place = 0; place < size; place += step) sides.forEach((one, which) => (points[(place / step) * 2 + which] = one.number(place)));
-    return values(new Uint8Array(points.buffer), [points.length / 2, 2], "float32");
+    const points = new Float32Array(Math.ceil(size / step) * sides.length);
+    for (let place = 0; place < size; place += step) sides.forEach((one, which) => (points[(place / step) * sides.length + which] = one.number(place)));
+    return values(new Uint8Array(points.buffer), [points.length / sides.length, sides.length], "float32");
   }
 
   async #bytes(block: Packed, side: string): Promise<Uint8Array> {

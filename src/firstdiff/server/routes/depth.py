@@ -34,7 +34,7 @@ def follow_element(comparison: str, context: Shared, row: int, at: str) -> Respo
 def _pattern(line: dict[str, Any]) -> str:
     """The key with its layer left out."""
     key = str(line["key"])
-    return key if line["layer"] is None else re.sub(rf"(?<!\d){line['layer']}(?!\d)", "*", key, count=1)
+    return key if line["layer"] is None else re.sub(rf"(?<!\d)0*{line['layer']}(?!\d)", "*", key, count=1)
 
 
 def _point(seen: Seen, line: dict[str, Any], at: str) -> dict[str, Any] | None:
@@ -51,7 +51,17 @@ def _point(seen: Seen, line: dict[str, Any], at: str) -> dict[str, Any] | None:
         "layer": line["layer"],
         "reference": values[0],
         "candidate": values[1],
+        "third": _third(seen, cut),
     }
+
+
+def _third(seen: Seen, cut: Cut) -> float | None:
+    """None where there is none, or it cannot be read: the other two are followed all the same."""
+    try:
+        source = seen.third_aligned()
+        return None if source is None else _number(source, cut)
+    except FirstdiffError:
+        return None
 
 
 def _number(source: Source, cut: Cut) -> float:

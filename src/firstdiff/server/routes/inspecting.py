@@ -16,6 +16,7 @@ from firstdiff.server.context import Shared
 from firstdiff.server.exports import RAW, csv_text, npy, raw, stamp_text
 from firstdiff.server.overviews import cached_overview
 from firstdiff.server.seen import Seen, SideName, Space
+from firstdiff.server.wanted import Gone
 from firstdiff.server.wire import InspectOut, MappingIn, TensorShape
 from firstdiff.trace import Source
 from firstdiff.viewing import (
@@ -39,8 +40,8 @@ MOST_PIXELS = 4096
 _FLAT = re.compile(r"(\d+):(\d+)")
 
 
-def _seen(comparison: str, row: int, context: Shared) -> Seen:
-    return Seen(context, comparison, row)
+def _seen(comparison: str, row: int, context: Shared, gone: Gone) -> Seen:
+    return Seen(context, comparison, row, gone)
 
 
 ThisRow = Annotated[Seen, Depends(_seen)]
@@ -66,6 +67,7 @@ def inspect_row(seen: ThisRow) -> Response:
             audio=sound is not None,
             sample_rate=None if sound is None else sound.reference.rate,
             changed=tuple(seen.changed()),
+            equal_nan=seen.equal_nan,
         )
     )
 
@@ -139,9 +141,12 @@ def histogram_row(
 
 @router.get("/scatter", response_class=Response)
 def scatter_row(seen: ThisRow, at: str | None = None, count: Annotated[int, Query(ge=1, le=65_536)] = 4096) -> Response:
-    reference, candidate = seen.both()
-    pairs, sampled = scatter(reference, candidate, _cut(reference, at), count)
-    return raw(pairs, "float32", {"X-Sampled": str(int(sampled))})
+    """A column for each side: reference, candidate and, where it has their layout, the third."""
+    sources: tuple[Source, ...] = seen.both()
+    third = seen.third_if_readable()
+    sources = sources if third is None else (*sources, third)
+    points, sampled = scatter(sources, _cut(sources[0], at), count)
+    return raw(points, "float32", {"X-Sampled": str(int(sampled))})
 
 
 @router.post("/mapping")
@@ -246,10 +251,7 @@ def _shape_of(seen: Seen, side: SideName) -> TensorShape | None:
 
 
 def _third_shape(seen: Seen) -> TensorShape | None:
-    try:
-        source = seen.third_aligned()
-    except FirstdiffError:
-        return None
+    source = seen.third_if_readable()
     return TensorShape(source.shape, source.dtype.name) if source is not None else None
 
 

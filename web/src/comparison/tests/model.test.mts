@@ -10,7 +10,9 @@ import { bars, histogramWords, placeOf } from "../model/histogram";
 import { DEFAULT_RULE, judgeRequest, outcome, passingRules, roundedUp, ruleOf, sameRule } from "../model/judging";
 import { COLLAPSED, EXPANDED, isExpanded, listed, withGroup } from "../model/listing";
 import { moved } from "../model/moved";
+import { cellsOf } from "../model/cells";
 import { brief, precise, toNumber } from "../model/numbers";
+import { Pool } from "../model/pool";
 import { fromQuery, PLAIN, toQuery } from "../model/query";
 import { fromRuleQuery, toRuleQuery } from "../model/rule_query";
 import { sureness, unexplained } from "../model/sentences";
@@ -265,4 +267,41 @@ test("a cause that is not known is told of the row it belongs to", () => {
 
 test("confidence is written as in the reports", () => {
   assert.deepEqual([1, 0.964, 0.02, 0.5].map(sureness), ["confidence 1", "confidence 0.96", "confidence 0.02", "confidence 0.5"]);
+});
+
+test("an element whose line leaves is given to one that comes, and no other changes hands", () => {
+  const items = listed(grouped(Array.from({ length: 50 }, (_, index) => row(index, `t${index}`)), "none", new Map()), EXPANDED, new Set());
+  const pool = new Pool();
+  const first = pool.draw(items, [0, 1, 2, 3]);
+  assert.deepEqual(first.map((slot) => slot.number), [0, 1, 2, 3]);
+  const next = pool.draw(items, [0, 2, 3, 4, 5]);
+  assert.deepEqual(next.map((slot) => slot.item.row.key), ["t0", "t4", "t2", "t3", "t5"]);
+  assert.deepEqual(next.map((slot) => slot.number), [0, 1, 2, 3, 4]);
+  assert.equal(next[2], first[2]);
+  const far = pool.draw(items, [0, 40, 41, 42, 43]);
+  assert.equal(far[0], first[0]);
+  assert.deepEqual(far.map((slot) => slot.number), [0, 1, 2, 3, 4]);
+});
+
+test("the heads of groups and rows do not take each other's elements", () => {
+  const rows = [row(0, "a", { layer: 0 }), row(1, "b", { layer: 1 })];
+  const groups = grouped(rows, "layer", groupTitles(rows, "layer"));
+  const pool = new Pool();
+  const [head, first] = pool.draw(listed(groups, EXPANDED, new Set()), [0, 1]);
+  const [other, second] = pool.draw(listed(groups, EXPANDED, new Set()), [2, 3]);
+  assert.deepEqual([other.number, second.number], [head.number, first.number]);
+  assert.deepEqual([other.item.kind, second.item.kind], ["group", "row"]);
+  const [kept] = pool.draw(listed(groups, EXPANDED, new Set([1])), [3]);
+  assert.deepEqual([kept.number, kept.item.opened], [second.number, true]);
+});
+
+test("a row says both sides' names, shapes and types where they differ", () => {
+  const same = cellsOf(row(0, "a"));
+  assert.deepEqual([same.other, same.title, same.shapes, same.dtypes, same.part], [null, "a", "[2]", "float32", null]);
+  const unlike = cellsOf(row(0, "a", { candidate_name: "b", candidate_shape: [1, 2], candidate_dtype: "bfloat16", coverage: 0.5, mismatched: 1 }));
+  assert.deepEqual([unlike.other, unlike.title], ["b", "a\ncandidate: b"]);
+  assert.deepEqual([unlike.shapes, unlike.dtypes, unlike.part], ["[2] → [1, 2]", "float32 → bfloat16", "50 %"]);
+  assert.deepEqual([unlike.mismatched, unlike.of], ["1", "\u00a0/ 2"]);
+  const extra = cellsOf(row(0, "b", { candidate_name: "b", reference_shape: null, reference_dtype: null, mismatched: null, max_abs: null }));
+  assert.deepEqual([extra.other, extra.shapes, extra.dtypes, extra.mismatched, extra.maxAbs], [null, "[2]", "float32", "", "–"]);
 });

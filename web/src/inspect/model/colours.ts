@@ -1,4 +1,6 @@
 /** Colours of values and of differences, as numbers to paint with: blue below zero, orange above, others for what is not finite. */
+import { metric } from "../../format";
+
 export type Rgb = readonly [number, number, number];
 
 export interface Scale {
@@ -50,6 +52,23 @@ export function position(value: number, { limit, log }: Scale): number {
 export function valueAt(place: number, { limit, log }: Scale): number {
   const size = Math.abs(place);
   return Math.sign(place) * limit * (log ? Math.expm1(size * DECADES) * LINEAR : size);
+}
+
+/** A colour bar: colours from left to right, and marks at shares of its width. */
+export interface Bar {
+  colours: readonly string[];
+  ticks: readonly { at: number; text: string }[];
+}
+
+const STOPS = 32;
+
+export function barOf(scale: Scale, palette: Palette): Bar {
+  const places = Array.from({ length: STOPS + 1 }, (_, place) => (2 * place) / STOPS - 1);
+  const marked = scale.limit > 0 ? [-1, -0.5, 0, 0.5, 1] : [0];
+  return {
+    colours: places.map((place) => css(colour(valueAt(place, scale), scale, palette))),
+    ticks: marked.map((place) => ({ at: (place + 1) / 2, text: metric(valueAt(place, scale), 3) })),
+  };
 }
 
 export function colour(value: number, scale: Scale, palette: Palette): Rgb {

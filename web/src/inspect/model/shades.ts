@@ -16,20 +16,22 @@ export interface Shaded {
   limit: number;
   /** What was allowed: atol + rtol * |reference|. */
   tolerance: { atol: number; rtol: number } | null;
+  /** Whether NaN was let match NaN. */
+  equalNan: boolean;
   /** The largest difference of the pair. */
   largest: number;
   palette: Palette;
 }
 
-const ENDS: { small: Rgb; large: Rgb } = { small: [46, 139, 87], large: [224, 112, 16] };
+export const ENDS: { small: Rgb; large: Rgb } = { small: [46, 139, 87], large: [224, 112, 16] };
 
-export function shadeOf({ main, other, limit, tolerance, largest, palette }: Shaded, place: number): Shade {
+export function shadeOf({ main, other, limit, tolerance, equalNan, largest, palette }: Shaded, place: number): Shade {
   const value = main.number(place);
   const background = colour(value, { limit, log: false }, palette);
   const shade = { background: css(background), ink: inkOn(background) };
   if (!other) return { ...shade, border: "transparent" };
-  const unsure = Number.isNaN(value) || Number.isNaN(other.number(place));
-  const apart = unsure ? NaN : distance(main.exact(place), other.exact(place));
+  const nans = Number(Number.isNaN(value)) + Number(Number.isNaN(other.number(place)));
+  const apart = nans === 2 && equalNan ? 0 : nans ? NaN : distance(main.exact(place), other.exact(place));
   const allowed = tolerance ? tolerance.atol + tolerance.rtol * Math.abs(value) : 0;
   return { ...shade, border: css(borderOf(apart, Number.isFinite(allowed) ? allowed : 0, largest, ENDS)) };
 }
