@@ -11,7 +11,7 @@ from typing import final
 
 import numpy as np
 
-from firstdiff import dtypes
+from firstdiff import dtypes, memory
 
 Box = tuple[tuple[int, ...], np.ndarray]  # the first index, and a view with a dimension for every axis
 _SMALL = 1 << 12  # elements that may be read in any order
@@ -53,7 +53,9 @@ class Slabs:
         for number in range(start // self._slab, (stop - 1) // self._slab + 1):
             begin = number * self._slab
             pieces.append(self._slab_at(number)[max(start - begin, 0) : stop - begin])
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        if len(pieces) == 1:
+            return pieces[0]
+        return np.concatenate(pieces, out=memory.empty((stop - start,), self._dtype))
 
     def _slab_at(self, number: int) -> np.ndarray:
         """One slab; a thread that finds another at work on it makes the next one meanwhile."""
@@ -86,7 +88,7 @@ class Slabs:
             raise
 
     def _filled(self, start: int, stop: int) -> np.ndarray:
-        out = np.empty(stop - start, self._stored)
+        out = memory.empty((stop - start,), self._stored)
         _fill(out, self._axes, self._boxes, start, stop)
         return out.view(self._dtype)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.capturing.memory import memory_left
+from firstdiff.capturing.memory_left import memory_left
 from firstdiff.capturing.nudge import float_inputs, in_float64, moved_by_one_ulp, nudged_embeddings
 from firstdiff.capturing.options import Options
 from firstdiff.capturing.saved_calls import SavedCalls

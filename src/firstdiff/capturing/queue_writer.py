@@ -8,7 +8,6 @@ from typing import Protocol, final
 
 import numpy as np
 
-from firstdiff.capturing.buffers import Buffers
 from firstdiff.errors import FirstdiffError, WriteError
 from firstdiff.trace import Record, TraceWriter
 
@@ -27,14 +26,11 @@ class QueueWriter:
     """Hands tensors to a writing thread; `put` waits while more than `waiting_bytes` are queued.
 
     After a failure (`error`) whatever is put is dropped, so that the caller can go on.
-
-    buffers: what copies are given back to when they are written
     """
 
-    def __init__(self, trace: TraceWriter, waiting_bytes: int = WAITING_BYTES, buffers: Buffers | None = None) -> None:
+    def __init__(self, trace: TraceWriter, waiting_bytes: int = WAITING_BYTES) -> None:
         self._trace = trace
         self._limit = waiting_bytes
-        self._buffers = buffers or Buffers(0)
         self._queue: deque[tuple[Record, np.ndarray | int]] = deque()
         self._bytes = 0
         self._closed = False
@@ -72,7 +68,6 @@ class QueueWriter:
                 self._fail(error if isinstance(error, FirstdiffError) else _unexpected(record, error))
                 return
             if isinstance(values, np.ndarray):
-                self._buffers.give_back(values)
                 with self._changed:
                     self._bytes -= values.nbytes
                     self._changed.notify_all()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstdiff import dtypes
+from firstdiff import dtypes, memory
 
 if TYPE_CHECKING:
     import torch
@@ -33,10 +32,6 @@ class Copy:
     whole: bool = True
 
 
-def _fresh_copy(array: np.ndarray) -> np.ndarray:
-    return np.array(array, order="C")
-
-
 @dataclass(frozen=True, slots=True)
 class CopyRule:
     """How tensors are copied.
@@ -50,13 +45,8 @@ class CopyRule:
     dtype: str | None = None
     max_bytes: int | None = None
 
-    def copy(
-        self,
-        tensor: torch.Tensor,
-        length: int | None = None,
-        copied: Callable[[np.ndarray], np.ndarray] = _fresh_copy,
-    ) -> Copy:
-        """A copy by this rule; `length` is how many tokens the model was called with, `copied` what copies an array."""
+    def copy(self, tensor: torch.Tensor, length: int | None = None) -> Copy:
+        """A copy by this rule; `length` is how many tokens the model was called with."""
         import torch
 
         plain = _readable(tensor)
@@ -80,7 +70,7 @@ class CopyRule:
             # torch has more kinds of tensors than can be listed: fake ones, wrapped ones, those of other devices
             raise UnreadableTensorError(f"a {type(tensor).__name__} without plain values ({error})") from error
         # numpy copies on one thread: waiting for torch's others, which the writer keeps busy, takes longer
-        return Copy(copied(array) if _shares(part, target) else array, attrs, not attrs)
+        return Copy(memory.copy(array) if _shares(part, target) else array, attrs, not attrs)
 
 
 def sequence_axis(shape: tuple[int, ...], length: int | None) -> int | None:

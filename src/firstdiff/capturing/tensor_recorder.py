@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard, final
 
-from firstdiff.capturing.buffers import Buffers
 from firstdiff.capturing.provenance import Provenance
 from firstdiff.capturing.session import Place, Session
 from firstdiff.capturing.snapshots import CopyRule, LargeTensorError, UnreadableTensorError
@@ -25,17 +24,13 @@ def is_tensor(value: Any) -> TypeGuard[torch.Tensor]:
 
 @final
 class TensorRecorder:
-    """Records tensors of one model. `length` is the number of tokens of the running call, for `tokens`.
+    """Records tensors of one model. `length` is the number of tokens of the running call, for `tokens`."""
 
-    buffers: where copies are made that nobody needs once they are written
-    """
-
-    def __init__(self, session: Session, rule: CopyRule, buffers: Buffers) -> None:
+    def __init__(self, session: Session, rule: CopyRule) -> None:
         self.session = session
         self.provenance = Provenance()
         self.length: int | None = None
         self._rule = rule
-        self._buffers = buffers
 
     def write(
         self,
@@ -67,9 +62,7 @@ class TensorRecorder:
                 self.provenance.add(tensor, seq, param=origin.param, attrs=origin.attrs)
             return seq
         try:
-            length = None if role in _HELD else self.length
-            lasting = tensor.is_inference()  # its copy tells later whether it was written to
-            copy = self._rule.copy(tensor, length) if lasting else self._rule.copy(tensor, length, self._buffers.copy)
+            copy = self._rule.copy(tensor, None if role in _HELD else self.length)
         except UnreadableTensorError as error:
             self.session.skip(place.name, str(error), asked_for=isinstance(error, LargeTensorError))
             return None

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 
-from firstdiff.capturing.buffers import Buffers
 from firstdiff.capturing.claims import claim, release
 from firstdiff.capturing.filters import Filters
 from firstdiff.capturing.limits import CaptureWarning, limits_of
@@ -158,12 +157,10 @@ class Capture:
         made_by = producer(torch=torch.__version__, model=type(self._model).__name__)
         self._trace = TraceWriter(self.path, producer=made_by, header=header, overwrite=self._overwrite)
         undo.callback(self._abandon, "the capture did not begin")
-        buffers = Buffers()
-        self._queue = QueueWriter(self._trace, self._queue_bytes, buffers)
+        self._queue = QueueWriter(self._trace, self._queue_bytes)
         undo.callback(self._queue.finish)
         self._session = Session(self._queue, self._options.filters, rank=self._rank, world=self._world)
-        on_root = self._saved.save if self._saved else None
-        self._watch = Watch(self._model, self._session, self._options, on_root, buffers)
+        self._watch = Watch(self._model, self._session, self._options, self._saved.save if self._saved else None)
 
     def _close(self) -> list[str]:
         """Finish the trace; returns what the user should hear of."""

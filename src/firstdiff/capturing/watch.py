@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from firstdiff.capturing import taps
-from firstdiff.capturing.buffers import Buffers
 from firstdiff.capturing.frames import Frames
 from firstdiff.capturing.functions import FunctionCalls
 from firstdiff.capturing.gradients import Gradients
@@ -30,7 +29,6 @@ class Watch:
     """Hooks on modules and gradients, a mode for functions, taps; nothing of them outside `start` and `stop`.
 
     on_root: called with the arguments of each call of the model
-    buffers: where copies are made; whoever takes them from the session may give them back
     """
 
     def __init__(
@@ -39,11 +37,10 @@ class Watch:
         session: Session,
         options: Options,
         on_root: Callable[[tuple[Any, ...], dict[str, Any]], None] | None = None,
-        buffers: Buffers | None = None,
     ) -> None:
         self.nodes = nodes_of(model)
         self.root = self._root()
-        self._recorder = TensorRecorder(session, options.rule, buffers or Buffers(0))
+        self._recorder = TensorRecorder(session, options.rule)
         self._frames = Frames()
         self.params_left_out = 0
         self._session = session

@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Iterator
 from itertools import groupby
+from typing import Any, final
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from firstdiff.measure.cells import Cells
 from firstdiff.measure.engine_numpy import NUMPY
 from firstdiff.measure.hull import CAPACITY, ROUNDING, Hull
 from firstdiff.measure.moments import Moments
-from firstdiff.measure.native import is_made, native
+from firstdiff.measure.native import flat, is_made, native
 from firstdiff.measure.passes import Details, EngineCalls
 from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PairPlan
 from firstdiff.measure.promote import fits_float32
@@ -30,7 +31,6 @@ _COMPILED_AS: dict[np.dtype, np.dtype] = {
     dtypes.from_name("bfloat16"): np.dtype(np.uint16),
     np.dtype(np.float16): np.dtype(np.int16),
 }
-_own = threading.local()
 
 
 def supports(reference: np.dtype, candidate: np.dtype) -> bool:
@@ -47,22 +47,12 @@ def measure_window(reference: np.ndarray, candidate: np.ndarray, start: int, pla
     """Everything about one window; `start` is the flat index of its first element."""
     if not supports(reference.dtype, candidate.dtype):
         return NUMPY.measure(reference, candidate, start, plan)
-    lane = _lane(reference, candidate)
-    sums, counts = _nothing(plan)
-    outline = kernel.Outline(
-        np.empty(CAPACITY + 1), np.empty(CAPACITY + 1), np.zeros(kernel.LINES), kernel.no_lines(lane)
-    )
-    pieces = reference.size // PERIOD + 2
-    details = kernel.Details(
-        _bins(kernel.TABLES if plan.full else 1),
-        np.empty(pieces * CELLS_PIECE, np.int32),
-        np.empty(reference.size // kernel.BLOCK + 1, np.int64),
-    )
+    desk = _desk(_lane(reference, candidate), plan, reference.size)
     sides = _bits(reference), _bits(candidate)
-    arguments = (*sides, start, int(plan.full), sums, counts, outline, details, _room(lane))
-    native("measure", arguments)(*arguments)
-    gathered = _gathered(plan, sums.tolist(), counts.tolist(), outline, details)
-    for first, stop in _runs(details.left[: counts[kernel.LEFT]].tolist()):
+    run = native("measure", (*sides, *desk.arguments(start)))
+    run([*flat(sides), start, *desk.passed])
+    gathered = _gathered(plan, desk.sums.tolist(), desk.counts.tolist(), desk.outline, desk.details)
+    for first, stop in _runs(desk.details.left[: desk.counts[kernel.LEFT]].tolist()):
         gathered.merge(NUMPY.measure(reference[first:stop], candidate[first:stop], start + first, plan))
     return gathered
 
@@ -72,7 +62,7 @@ def detail_window(reference: np.ndarray, candidate: np.ndarray, plan: PairPlan, 
     if not supports(reference.dtype, candidate.dtype):
         return NUMPY.detail(reference, candidate, plan, allowed)
     arguments = (_bits(reference), _bits(candidate), float(allowed.atol), float(allowed.rtol))
-    outside = native("count", arguments)(*arguments)
+    outside = native("count", arguments)(flat(arguments))
     return Details(outside, measure_window(reference, candidate, 0, plan).sketch if plan.full else None)
 
 
@@ -88,22 +78,64 @@ def _bits(values: np.ndarray) -> np.ndarray:
     return bits
 
 
-def _room(lane: type[np.floating]) -> kernel.Room:
-    return kernel.Room(
-        np.empty((kernel.ROWS, kernel.SURVEY), lane),
-        np.empty(kernel.SURVEY),
-        np.empty((kernel.PARTS, 4)),
-        np.empty(kernel.BLOCK, np.int32),
-    )
+@final
+class _Desk:
+    """All that the kernel writes to, for windows of up to a size; a thread has its own, and uses it again."""
+
+    def __init__(self, lane: type[np.floating], full: bool, size: int) -> None:
+        corners = CAPACITY + 1
+        self.size = size
+        self.sums, self.counts = np.empty(kernel.SUMS), np.empty(kernel.COUNTS, np.int64)
+        lines = np.empty(kernel.LINES)
+        self._no_lines = kernel.no_lines(lane)
+        self.outline = kernel.Outline(np.empty(corners), np.empty(corners), lines, self._no_lines.copy())
+        self.details = kernel.Details(
+            np.empty((kernel.TABLES if full else 1, BINS), np.int32),
+            np.empty((size // PERIOD + 2) * CELLS_PIECE, np.int32),
+            np.empty(size // kernel.BLOCK + 1, np.int64),
+        )
+        self._room = kernel.Room(
+            np.empty((kernel.ROWS, kernel.SURVEY), lane),
+            np.empty(kernel.SURVEY),
+            np.empty((kernel.PARTS, 4)),
+            np.empty(kernel.BLOCK, np.int32),
+        )
+        self._full = int(full)
+        self.passed = flat(self.arguments(0)[1:])
+
+    def arguments(self, start: int) -> tuple[Any, ...]:
+        """What the kernel takes beside the two sides."""
+        return (start, self._full, self.sums, self.counts, self.outline, self.details, self._room)
+
+    def clear(self, plan: PairPlan) -> None:
+        sums, counts = self.sums, self.counts
+        sums[:] = 0.0
+        sums[kernel.MAX_ABS] = -1.0
+        sums[kernel.SLACK] = ROUNDING
+        sums[kernel.TINY] = plan.grid.tiny if plan.grid else 0.0
+        sums[kernel.LOW_R] = sums[kernel.LOW_C] = math.inf
+        sums[kernel.HIGH_R] = sums[kernel.HIGH_C] = -math.inf
+        counts[:] = 0
+        counts[kernel.ARGMAX] = -1
+        self.outline.lines[:] = 0.0
+        self.outline.lane_lines[:] = self._no_lines
+        self.details.bins[:] = 0
 
 
-def _bins(tables: int) -> np.ndarray:
-    """Room for the histogram, all zero; one for every thread, for fresh memory costs more than to clear it."""
-    bins: np.ndarray | None = getattr(_own, "bins", None)
-    if bins is None:
-        bins = _own.bins = np.zeros((kernel.TABLES, BINS), np.int32)
-    bins[:tables] = 0
-    return bins[:tables]
+class _Own(threading.local):
+    def __init__(self) -> None:
+        self.desks: dict[tuple[type[np.floating], bool], _Desk] = {}
+
+
+_own = _Own()
+
+
+def _desk(lane: type[np.floating], plan: PairPlan, size: int) -> _Desk:
+    desk = _own.desks.get((lane, plan.full))
+    if desk is None or desk.size < size:
+        desk = _own.desks[lane, plan.full] = _Desk(lane, plan.full, size)
+    desk.clear(plan)
+    return desk
 
 
 def _runs(blocks: list[int]) -> Iterator[tuple[int, int]]:
@@ -111,17 +143,6 @@ def _runs(blocks: list[int]) -> Iterator[tuple[int, int]]:
     for _, run in groupby(enumerate(blocks), lambda item: item[1] - item[0] * kernel.BLOCK):
         firsts = [first for _, first in run]
         yield firsts[0], firsts[-1] + kernel.BLOCK
-
-
-def _nothing(plan: PairPlan) -> tuple[np.ndarray, np.ndarray]:
-    sums, counts = np.zeros(kernel.SUMS), np.zeros(kernel.COUNTS, np.int64)
-    sums[kernel.MAX_ABS] = -1.0
-    sums[kernel.SLACK] = ROUNDING
-    sums[kernel.TINY] = plan.grid.tiny if plan.grid else 0.0
-    sums[[kernel.LOW_R, kernel.LOW_C]] = math.inf
-    sums[[kernel.HIGH_R, kernel.HIGH_C]] = -math.inf
-    counts[kernel.ARGMAX] = -1
-    return sums, counts
 
 
 def _gathered(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -50,36 +50,38 @@ def is_made(kernel: Kernel, *sides: np.dtype) -> bool:
 
 @final
 class Native:
-    """A function of machine code, called with arrays, tuples of arrays and numbers, without the interpreter's lock."""
+    """A function of machine code, which runs without the interpreter's lock."""
 
     def __init__(self, symbol: str, code: bytes, arguments: tuple[Any, ...]) -> None:
         self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _target())
         self._engine.add_object_file(binding.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
-        kinds = [ctypes.c_double if type(item) is float else ctypes.c_ssize_t for item in _flat(arguments)]
+        kinds = [ctypes.c_double if type(item) is float else ctypes.c_ssize_t for item in flat(arguments)]
         call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, *kinds)
         self._call = call(self._engine.get_function_address(symbol))
 
-    def __call__(self, *arguments: Any) -> int:
-        """Run it; the whole number it gives, if it gives one."""
+    def __call__(self, arguments: list[int | float]) -> int:
+        """Run it on `flat` arguments; the whole number it gives, if it gives one."""
         result, error = ctypes.c_int64(), ctypes.c_void_p()
-        status = self._call(ctypes.addressof(result), ctypes.addressof(error), *_flat(arguments))
+        status = self._call(ctypes.addressof(result), ctypes.addressof(error), *arguments)
         if status != 0:
             raise RuntimeError(f"a kernel ended with status {status}")
         return result.value
 
 
-def _flat(arguments: tuple[Any, ...]) -> Iterator[int | float]:
+def flat(arguments: tuple[Any, ...]) -> list[int | float]:
     """As numba passes them: an array is who owns it (nobody), its size, width, address, shape and strides."""
+    passed: list[int | float] = []
     for argument in arguments:
         if isinstance(argument, np.ndarray):
-            yield from (0, 0, argument.size, argument.itemsize, argument.__array_interface__["data"][0])
-            yield from argument.shape
-            yield from argument.strides
+            passed += (0, 0, argument.size, argument.itemsize, argument.ctypes.data)
+            passed += argument.shape
+            passed += argument.strides
         elif isinstance(argument, tuple):
-            yield from _flat(argument)
+            passed += flat(argument)
         else:
-            yield argument
+            passed.append(argument)
+    return passed
 
 
 def _key(kernel: Kernel, arguments: tuple[Any, ...]) -> tuple[str, ...]:
