@@ -31,6 +31,16 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
+class Instead:
+    """Two outputs of one call, as the candidate has them: the one that goes into the row, and another of its shape."""
+
+    key: str
+    other_key: str
+    own: np.ndarray
+    other: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
 class Earlier:
     """The candidate's part of a row that comes before the case, float64, cut like the case is."""
 
@@ -127,6 +137,19 @@ class Nearby:
             outputs = self._scene.graph.calls.of(at).outputs
             if len(outputs) > 1 and at in outputs:
                 yield from self._as_beside([other for other in outputs if other != at])
+
+    def instead(self) -> Iterator[Instead]:
+        """For each input that is one of several outputs of a call, the others of its shape that the candidate has."""
+        values = self._scene.values
+        slots = values.slots(self._place) if self._row.pair.role != "input" and not self._row.is_evidence else {}
+        for given in slots.values():
+            outputs = [] if self._scene.rows[given].is_evidence else self._scene.graph.calls.of(given).outputs
+            own = values.candidate(given) if len(outputs) > 1 and self._scene.rows[given].compared else None
+            for at in outputs if own is not None and given in outputs else ():
+                other = values.candidate(at) if at != given and self._scene.rows[at].compared else None
+                if own is not None and other is not None and other.shape == own.shape:
+                    keys = self._scene.rows[given].pair.key, self._scene.rows[at].pair.key
+                    yield Instead(*keys, own, other)
 
     def _as_beside(self, places: Sequence[int]) -> Iterator[Beside]:
         for at in places:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.diagnose.pairs import Calls, assert_not_sure_of, compared, randn
+from tests.diagnose.pairs import Calls, assert_first, assert_not_sure_of, compared, randn
 
 X = [randn(2, 9, 32)]
 THREE = [randn(2, 2, 9, 8, seed=seed) for seed in range(3)]
@@ -46,6 +46,37 @@ def test_query_key_and_value_in_another_order(tmp_path: Path, order: tuple[int, 
     found = compared(Attention(), Attention(order), X, tmp_path)
     assert found.diagnosis
     assert found.diagnosis[0].cause in ("layout.qkv_order", "layout.chunk_swap"), found.diagnosis
+
+
+class Modulated(nn.Module):
+    """Shift and scale come out of one layer."""
+
+    def __init__(self, *order: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.both, self.order = nn.Linear(32, 64), order
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = self.both(x).chunk(2, dim=-1)
+        shift, scale = (parts[at] for at in self.order)
+        return x * (1 + scale) + shift
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_an_operation_on_another_part(tmp_path: Path, bare: bool) -> None:
+    cause = assert_first(compared(Modulated(0, 1), Modulated(1, 0), X, tmp_path, bare=bare), "layout.chunk_swap")
+    assert "root.chunk in place of root.chunk:out.1" in cause.evidence
+
+
+class Gated(Modulated):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = self.both(x).chunk(2, dim=-1)
+        gate, up = (parts[at] for at in self.order)
+        return nn.functional.gelu(gate) * up
+
+
+def test_an_input_that_is_another_part_is_not_taken_for_an_old_value(tmp_path: Path) -> None:
+    assert_first(compared(Gated(0, 1), Gated(1, 0), X, tmp_path), "layout.chunk_swap")
 
 
 @pytest.mark.parametrize("cause", ["layout.qkv_order", "layout.chunk_swap"])

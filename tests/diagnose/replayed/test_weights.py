@@ -19,8 +19,16 @@ def linear(seed: int = 0) -> nn.Linear:
     return nn.Linear(WIDTH, WIDTH)
 
 
-def changed(change: Callable[[nn.Linear], None]) -> nn.Linear:
-    made = copy.deepcopy(linear())
+def trained(seed: int = 0) -> nn.Linear:
+    """No weights as a framework makes them."""
+    made = linear(seed)
+    with torch.no_grad():
+        made.weight.pow_(3).mul_(20)
+    return made
+
+
+def changed(change: Callable[[nn.Linear], None], of: nn.Linear | None = None) -> nn.Linear:
+    made = copy.deepcopy(of or linear())
     with torch.no_grad():
         change(made)
     return made
@@ -107,9 +115,67 @@ def test_other_weights_are_told_from_inputs_and_outputs(tmp_path: Path) -> None:
     assert_first(found, "weights.differ", 0.5)
 
 
-def test_weights_that_were_never_loaded(tmp_path: Path) -> None:
-    found = compared(linear(), changed(fresh), X, tmp_path)
-    assert {one.cause for one in found.diagnosis[:2]} == {"weights.missing", "weights.differ"}
+def zeros(made: nn.Linear) -> None:
+    made.weight.zero_()
+
+
+@pytest.mark.parametrize("change", [fresh, zeros])
+def test_weights_that_were_never_loaded(tmp_path: Path, change: Callable[[nn.Linear], None]) -> None:
+    cause = assert_first(compared(trained(), changed(change, trained()), X, tmp_path), "weights.missing", 0.8)
+    assert "weights.differ" in cause.implies
+
+
+def wide(seed: int) -> nn.Linear:
+    torch.manual_seed(seed)
+    made = nn.Linear(64, 256, bias=False)
+    with torch.no_grad():
+        made.weight.mul_(0.45)
+    return made
+
+
+def test_outputs_of_the_size_that_new_weights_give(tmp_path: Path) -> None:
+    candidate = wide(0)
+    with torch.no_grad():
+        candidate.weight.copy_(0.02 * randn(256, 64, seed=9))
+    found = compared(wide(0), candidate, [randn(2, 64)], tmp_path, bare=True)
+    cause = assert_first(found, "weights.missing", 0.1)
+    assert "random weights of a deviation of 0.02" in cause.evidence
+    assert cause.confidence < 0.5
+    assert "weights.missing" not in {
+        one.cause for one in compared(wide(0), wide(1), [randn(2, 64)], tmp_path, bare=True).diagnosis
+    }
+
+
+def test_weights_of_another_training_are_not_new(tmp_path: Path) -> None:
+    found = compared(trained(), trained(1), X, tmp_path)
+    assert_first(found, "weights.differ")
+    assert_not_sure_of(found, "weights.missing")
+
+
+def some_rows(made: nn.Linear) -> None:
+    made.weight[:9].copy_(linear(1).weight[:9])
+
+
+def test_some_rows_of_a_weight_are_told_from_two_tokens_but_not_surely(tmp_path: Path) -> None:
+    found = compared(linear(), changed(some_rows), [randn(2, WIDTH)], tmp_path, bare=True)
+    cause = assert_first(found, "weights.differ", 0.1)
+    assert cause.confidence < 0.5
+    assert "9 of 32 outputs" in cause.evidence
+
+
+def backwards(made: nn.Linear) -> None:
+    made.weight.copy_(made.weight.flip(1))
+
+
+def channels_last(made: nn.Linear) -> None:
+    made.weight.copy_(made.weight.reshape(WIDTH, 4, 8).transpose(1, 2).reshape(WIDTH, WIDTH))
+
+
+@pytest.mark.parametrize("bare", [False, True])
+@pytest.mark.parametrize("change", [backwards, channels_last])
+def test_columns_of_a_weight_in_another_order(tmp_path: Path, change: Callable[[nn.Linear], None], bare: bool) -> None:
+    found = compared(linear(), changed(change), [randn(3, WIDTH)], tmp_path, bare=bare)
+    assert_first(found, "weights.differ")
 
 
 def test_a_row_of_weights_names_the_tensor(tmp_path: Path) -> None:

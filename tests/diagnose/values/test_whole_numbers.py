@@ -96,6 +96,11 @@ def test_words_cut_into_other_tokens(length: int | None) -> None:
     assert "ids.mismatch" in found[0].implies
 
 
+def test_words_cut_otherwise_are_found_before_much_padding() -> None:
+    ids, cut = (np.concatenate([side, np.zeros(3000 - side.size, int)]) for side in (TEXT, cut_otherwise(TEXT)))
+    assert first_cause(ids[None], cut[None], "input_ids") == "tokenizer.merges"
+
+
 def test_pieces_that_should_be_several_tokens_are_one() -> None:
     assert first_cause(cut_otherwise(TEXT)[None], TEXT[None], "input_ids") == "tokenizer.merges"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,29 +18,32 @@ _MOST_ROWS = 4096
 _LEAST_EVIDENCE = 10.0
 _CERTAIN_DOUBT = 0.1
 _LIKELY_DOUBT = 0.35
+_PARTLY_DOUBT = 0.6
+_MOST_WRONG = 0.75
 _IMPLIES = ("values.uncorrelated",)
 
 
 def other_weights(trial: Trial, fix: str) -> Iterator[Variant]:
     """A weight and a bias with which every token comes out as it does, if the numbers say that there are any."""
-    sides = _sides(trial)
-    if sides is None:
+    told = _told(trial)
+    if told is None:
         return
-    x, y, wrong = sides
-    if len(x) > x.shape[1] + 1:
+    x, y, wrong = told.inputs, told.outputs, told.wrong
+    what = "with another weight, the same for every token,"
+    if x.shape[1] <= _MOST_COLUMNS and len(x) > x.shape[1] + 1:
         matrix = np.concatenate([x, np.ones((len(x), 1))], axis=1)
         weights = np.linalg.lstsq(matrix, y, rcond=None)[0]
         found, assumed, doubt = matrix @ weights, matrix.shape[1], _CERTAIN_DOUBT
-    elif evidence(x, y[:, wrong]) > _LEAST_EVIDENCE:
+    elif len(x) <= _MOST_COLUMNS and evidence(x, y[:, wrong]) > _LEAST_EVIDENCE:
         found, assumed, doubt = y, len(x) // 2, _LIKELY_DOUBT
+    elif wrong.mean() <= _MOST_WRONG:  # each output has its own weights
+        found, assumed, doubt = np.where(wrong, y, told.expected), int(wrong.sum()) * len(y), _PARTLY_DOUBT
+        what = f"with other weights for {int(wrong.sum())} of {wrong.size} outputs, and the right ones for the rest,"
     else:
         return
-    whole = trial.case.candidate_whole
-    assert whole is not None, "what has sides has values"
-    predicted = found.reshape(whole.shape)
     yield Variant(
-        plan=trial.plan.with_function(_given).on(result=predicted),
-        what="with another weight, the same for every token,",
+        plan=trial.plan.with_function(_given).on(result=_put_back(trial, found)),
+        what=what,
         fix=fix,
         assumed=assumed,
         specific=Specific.FORM,
@@ -67,21 +71,39 @@ def evidence(x: np.ndarray, y: np.ndarray) -> float:
     return float(-0.5 * parts.shape[1] * spread)
 
 
-def _sides(trial: Trial) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Inputs and outputs token by token, and which outputs are wrong; None where they do not tell."""
-    arrays, whole = trial.plan.arrays, trial.case.candidate_whole
-    x = doubles(arrays["mat1"] if "mat1" in arrays else arrays["input"])
-    if whole is None or x.ndim < 1 or x.shape[-1] > _MOST_COLUMNS or whole.shape[:-1] != x.shape[:-1]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Told:
+    """The part of a case that is looked at, token by token, and which outputs are wrong."""
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+    expected: np.ndarray
+    wrong: np.ndarray
+
+
+def _told(trial: Trial) -> _Told | None:
+    """None where inputs and outputs do not tell anything."""
+    arrays, case = trial.plan.arrays, trial.case
+    given, whole = np.asarray(arrays["mat1"] if "mat1" in arrays else arrays["input"]), case.candidate_whole
+    if whole is None or given.ndim < 1 or whole.shape[:-1] != given.shape[:-1]:
         return None
-    rows, y = x.reshape(-1, x.shape[-1])[:_MOST_ROWS], doubles(whole).reshape(-1, whole.shape[-1])
-    if y.shape[0] > _MOST_ROWS or not (np.isfinite(rows).all() and np.isfinite(y).all()):
-        return None
+    x = doubles(given[case.part[:-1]]).reshape(-1, given.shape[-1])
+    y = case.candidate.reshape(-1, case.candidate.shape[-1])
     expected = trial.run(trial.plan)
-    if expected is None or expected.shape != whole.shape:
+    if expected is None or expected.shape != case.candidate.shape or len(x) > _MOST_ROWS or not len(x):
         return None
-    wrong = np.abs(expected.reshape(y.shape) - y).max(axis=0) > 1e-3 * np.std(y)
-    varies = np.ptp(y[:, wrong], axis=0) > 0 if len(y) else np.zeros(0, dtype=bool)
-    return (rows, y, wrong) if varies.any() else None
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        return None
+    right = expected.reshape(y.shape)
+    wrong = np.abs(right - y).max(axis=0) > 1e-3 * np.std(y)
+    return _Told(x, y, right, wrong) if (np.ptp(y[:, wrong], axis=0) > 0).any() else None
+
+
+def _put_back(trial: Trial, found: np.ndarray) -> np.ndarray:
+    """The whole row with what was found in the part that is looked at."""
+    whole = np.array(doubles(trial.case.candidate_whole))
+    whole[trial.case.part] = found.reshape(trial.case.candidate.shape)
+    return whole
 
 
 def _given(result: np.ndarray) -> np.ndarray:

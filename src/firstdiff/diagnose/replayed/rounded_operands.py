@@ -9,7 +9,12 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
+from firstdiff.dtypes import doubles
+from firstdiff.ops import linear
 from firstdiff.ops.rounding import quantised, rounded
+
+_LARGE, _SAMPLE = 1 << 18, 1 << 16
+_ABOUT = 30.0
 
 
 class _Rounded(Counterfactual):
@@ -20,6 +25,9 @@ class _Rounded(Counterfactual):
     def variants(self, trial: Trial) -> Iterator[Variant]:
         arrays = trial.plan.arrays
         if dtypes.eps_of(trial.case.dtype) >= self._coarseness():
+            return
+        weight = arrays.get("weight")
+        if weight is not None and not could_leave(trial, self._coarseness() / 4 * _size(weight)):
             return
         held = {name: self.rounded(array) for name, array in arrays.items() if _is_weight(name, array)}
         others = {name: self.rounded(array) for name, array in arrays.items() if _is_activation(name, array)}
@@ -89,8 +97,11 @@ class OperandsInt8(_Rounded):
         for name, array in trial.plan.arrays.items():
             if not _is_weight(name, array) or np.ndim(array) < 2:
                 continue
-            for words, axis in (("one grid", None), ("a grid for each row", 0), ("a grid for each column", 1)):
-                for bits in (8, 4):
+            top = float(np.abs(array).max(initial=0.0))
+            for bits in (8, 4):
+                if not could_leave(trial, top / (2 ** (bits - 1) - 1) / 12**0.5):
+                    continue
+                for words, axis in (("one grid", None), ("a grid for each row", 0), ("a grid for each column", 1)):
                     values = quantised(np.asarray(array), bits=bits, axis=axis)
                     yield Variant(
                         plan=trial.plan.on(**{name: values}),
@@ -99,6 +110,26 @@ class OperandsInt8(_Rounded):
                         cause=f"dtype.int{bits}",
                         implies=("weights.differ",),
                     )
+
+
+def could_leave(trial: Trial, noise: float) -> bool:
+    """Whether noise of this size in a large weight leaves about as much as there is to explain; a quick no.
+
+    Small weights, and other operations than products, are tried without asking.
+    """
+    if trial.function is not linear.linear or np.size(trial.plan.arrays["weight"]) < _LARGE:
+        return True
+    given = trial.plan.arrays["input"]
+    left = _size(trial.case.candidate - trial.case.expected)
+    made = noise * _size(given) * np.shape(given)[-1] ** 0.5
+    return bool(made / _ABOUT <= left <= made * _ABOUT) or not np.isfinite(left)
+
+
+def _size(values: Any) -> float:
+    """The root of the mean square of some of the values."""
+    flat = np.asarray(values).reshape(-1)
+    some = doubles(flat[:: max(1, flat.size // _SAMPLE)])
+    return float(np.sqrt(np.mean(np.square(some)))) if some.size else 0.0
 
 
 def _is_weight(name: str, array: Any) -> bool:

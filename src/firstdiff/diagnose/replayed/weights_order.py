@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
 from firstdiff.dtypes import doubles
 from firstdiff.ops import linear
 
-_FEW_TOKENS = 4
+_FEW_TOKENS, _FEW_OUTPUTS = 4, 64
 _MOST_ORDERS = 64
 _LEFT = 0.3
 
@@ -31,11 +32,12 @@ class WeightsOrder(Counterfactual):
     functions = (linear.linear,)
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
-        if trial.key != trial.case.key:
+        look = _Look.at(trial) if trial.key == trial.case.key else None
+        if look is None:
             return
         given = doubles(trial.plan.arrays["input"])
-        for words, order in _orders(given.shape[-1] if given.ndim else 0):
-            if self._may_fit(trial, given, order):
+        for words, order in _orders(given.shape[-1]):
+            if look.may_fit(order):
                 yield Variant(
                     plan=trial.plan.on(input=given[..., order]),
                     what=f"with the columns of the weight {words}",
@@ -43,15 +45,33 @@ class WeightsOrder(Counterfactual):
                     implies=("values.uncorrelated",),
                 )
 
-    def _may_fit(self, trial: Trial, given: np.ndarray, order: np.ndarray) -> bool:
-        """A quick look at a few tokens."""
-        whole = trial.case.candidate_whole
-        if whole is None or whole.shape[:-1] != given.shape[:-1]:
-            return False
-        few = given.reshape(-1, given.shape[-1])[:_FEW_TOKENS]
-        wanted = doubles(whole.reshape(-1, whole.shape[-1])[:_FEW_TOKENS])
-        made = trial.plan.on(input=few[:, order]).run()["0"]
-        return bool(np.abs(made - wanted).max() <= _LEFT * np.abs(wanted).max())
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Look:
+    """A few tokens and a few of the outputs: an order is soon found not to fit."""
+
+    tokens: np.ndarray
+    weight: np.ndarray
+    bias: np.ndarray
+    wanted: np.ndarray
+
+    @staticmethod
+    def at(trial: Trial) -> _Look | None:
+        arrays, whole = trial.plan.arrays, trial.case.candidate_whole
+        given, weight, bias = np.asarray(arrays["input"]), np.asarray(arrays["weight"]), arrays.get("bias")
+        if whole is None or given.ndim < 1 or weight.ndim != 2 or whole.shape[:-1] != given.shape[:-1]:
+            return None
+        rows = weight.T if trial.plan.settings["transposed"] else weight
+        return _Look(
+            doubles(given.reshape(-1, given.shape[-1])[:_FEW_TOKENS]),
+            doubles(rows[:_FEW_OUTPUTS]),
+            doubles(np.zeros(1) if bias is None else np.asarray(bias)[:_FEW_OUTPUTS]),
+            doubles(whole.reshape(-1, whole.shape[-1])[:_FEW_TOKENS, :_FEW_OUTPUTS]),
+        )
+
+    def may_fit(self, order: np.ndarray) -> bool:
+        made = self.tokens[:, order] @ self.weight.T + self.bias
+        return bool(np.abs(made - self.wanted).max(initial=0.0) <= _LEFT * np.abs(self.wanted).max(initial=0.0))
 
 
 def _orders(count: int) -> Iterator[tuple[str, np.ndarray]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import Final
@@ -16,6 +17,7 @@ from firstdiff.diagnose.values.ids import are_ids
 _Span = tuple[int, ...]
 _MOST_ROWS, _LONGEST = 16, 2048
 _LONGEST_WORD = 8
+_MOST_OFTEN = 128
 _MOST_EQUAL = 0.6
 # another word in the text looks like one word cut otherwise; the same word again and again does not
 _ONE_WORD, _EACH_MORE = 0.35, 0.5
@@ -67,7 +69,8 @@ def _words_cut_otherwise(ours: list[int], theirs: list[int]) -> list[tuple[_Span
 
     At the end tokens may be cut off, or come in, where both sides have one length.
     """
-    if max(len(ours), len(theirs)) > _LONGEST:
+    often = max(map(max, (Counter(ours).values(), Counter(theirs).values())))
+    if max(len(ours), len(theirs)) > _LONGEST or often > _MOST_OFTEN:  # to line up what is all alike takes long
         return None
     found: list[tuple[_Span, _Span]] = []
     equal = 0
@@ -94,7 +97,18 @@ def _one_to_one(cut: list[tuple[_Span, _Span]]) -> bool:
 def _rows(ids: np.ndarray | None) -> list[list[int]]:
     if ids is None or not ids.size:
         return []
-    return [[int(number) for number in row] for row in ids.reshape(-1, ids.shape[-1] if ids.ndim else 1)[:_MOST_ROWS]]
+    rows = ids.reshape(-1, ids.shape[-1] if ids.ndim else 1)[:_MOST_ROWS]
+    return [_without_padding([int(number) for number in row]) for row in rows]
+
+
+def _without_padding(row: list[int]) -> list[int]:
+    """Without the same number over and over at either end, but for one."""
+    start, stop = 0, len(row)
+    while start + 1 < stop and row[start] == row[start + 1]:
+        start += 1
+    while stop - 2 >= start and row[stop - 1] == row[stop - 2]:
+        stop -= 1
+    return row[start:stop]
 
 
 def _listed(span: _Span) -> str:

@@ -1,0 +1,62 @@
+"""Weights as frameworks make them before any are loaded."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from firstdiff.dtypes import doubles
+
+# what most transformers fill a weight with
+_USUAL_STD = 0.02
+_SIGMAS = 5.0
+_LEAST, _SAMPLE = 256, 1 << 16
+_EDGE = 0.05
+_LEAST_OUTPUTS, _SIGMAS_OF_SPREAD = 96, 4.0
+
+
+def fresh_words(weight: np.ndarray | None) -> str | None:
+    """What a weight is filled with if it looks as new, in words; None for one that does not."""
+    if weight is None or weight.size < 2:
+        return None
+    values = doubles(weight.reshape(-1)[:: max(1, weight.size // _SAMPLE)])
+    spread, top = float(values.std()), float(np.abs(values).max())
+    if spread == 0:
+        return f"nothing but {values[0]:g}"
+    if (
+        values.size < _LEAST
+        or not np.isfinite(spread)
+        or abs(float(values.mean())) > _SIGMAS * spread / values.size**0.5
+    ):
+        return None
+    tails = float(np.mean((values / spread) ** 4))
+    if _near(spread, _USUAL_STD, 0.5, values.size) and _near(tails, 3.0, 8.0 / 3.0, values.size):
+        return f"normal numbers of a deviation of {_USUAL_STD:g}"
+    bound = float(np.prod(weight.shape[1:])) ** -0.5
+    if (1.0 - _EDGE) * bound <= top <= (1.0 + 1e-6) * bound and _near(tails, 1.8, 0.3, values.size):
+        return f"even numbers up to 1 / sqrt(inputs), {bound:.3g}"
+    return None
+
+
+def fresh_outputs(inputs: np.ndarray, outputs: np.ndarray, right: np.ndarray) -> str | None:
+    """What new weights would make outputs of this size, in words; None where they would not, or could not be told.
+
+    inputs, outputs, right: [tokens, numbers]; `right` are the outputs as they should be
+
+    Random weights of one deviation spread the outputs of a token by that deviation times the length of its input.
+    """
+    count = outputs.shape[1]
+    lengths = np.linalg.norm(inputs, axis=1)
+    if count < _LEAST_OUTPUTS or not len(inputs) or not lengths.all():
+        return None
+    slack = _SIGMAS_OF_SPREAD / (2.0 * count) ** 0.5
+    for name, spread in ((f"{_USUAL_STD:g}", _USUAL_STD), ("1 / sqrt(3 inputs)", (3.0 * inputs.shape[1]) ** -0.5)):
+        found, wanted = (side.std(axis=1) / (spread * lengths) for side in (outputs, right))
+        centred = np.abs(outputs.mean(axis=1)) <= _SIGMAS * outputs.std(axis=1) / count**0.5
+        if centred.all() and (np.abs(found - 1.0) <= slack).all() and (np.abs(wanted - 1.0) > 2.0 * slack).any():
+            return f"random weights of a deviation of {name}"
+    return None
+
+
+def _near(found: float, wanted: float, relative_variance: float, count: int) -> bool:
+    """Whether a figure of so many draws is what it should be, within what chance leaves."""
+    return bool(abs(found / wanted - 1.0) <= _SIGMAS * (relative_variance / count) ** 0.5)
