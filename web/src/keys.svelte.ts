@@ -1,12 +1,13 @@
 /** Keyboard shortcuts: whoever is on screen registers theirs, and `?` lists what holds now. */
 export interface Shortcut {
-  /** As in `KeyboardEvent.key`: "j", "ArrowDown", "?"; letters are compared without case unless `shift` says so. */
+  /** As in `KeyboardEvent.key`: "j", "ArrowDown", "?". */
   key: string;
   does: string;
   group?: string;
   /** Also while a text field has the focus. */
   whileTyping?: boolean;
-  run: (event: KeyboardEvent) => void;
+  /** Left out for keys that a part of the page hears itself while it has the focus; several may stand in `key`. */
+  run?: (event: KeyboardEvent) => void;
 }
 
 const NAMES: Record<string, string> = {
@@ -15,6 +16,8 @@ const NAMES: Record<string, string> = {
   ArrowLeft: "←",
   ArrowRight: "→",
   Escape: "Esc",
+  PageUp: "PgUp",
+  PageDown: "PgDn",
   " ": "Space",
 };
 const TEXT_FIELDS = "input:not([type=checkbox]):not([type=radio]):not([type=range]):not([type=file]), textarea, select, [contenteditable]";
@@ -40,8 +43,8 @@ class Keys {
     const target = event.target as Element | null;
     if (target?.closest?.("dialog[open]")) return;
     const typing = target?.matches?.(TEXT_FIELDS) ?? false;
-    const shortcut = this.#shortcuts.findLast((one) => sameKey(one.key, event.key) && (!typing || one.whileTyping));
-    if (!shortcut) return;
+    const shortcut = this.#shortcuts.findLast((one) => one.run && sameKey(one.key, event.key) && (!typing || one.whileTyping));
+    if (!shortcut?.run) return;
     event.preventDefault();
     shortcut.run(event);
   }
@@ -51,8 +54,9 @@ function sameKey(wanted: string, pressed: string): boolean {
   return wanted.length === 1 ? wanted === pressed : wanted.toLowerCase() === pressed.toLowerCase();
 }
 
-export function keyName(key: string): string {
-  return NAMES[key] ?? key;
+/** What stands on the keys of a shortcut. */
+export function keyNames(key: string): string[] {
+  return (key === " " ? [key] : key.split(" ")).map((one) => NAMES[one] ?? one);
 }
 
 export const keys = new Keys();

@@ -13,6 +13,7 @@ export interface Places {
 export function shortcuts(page: ComparisonPage, places: Places): readonly Shortcut[] {
   const { table } = page;
   const key = (name: string, does: string, run: () => void, whileTyping = false): Shortcut => ({ key: name, does, group: "Comparison", run, whileTyping });
+  const told = (group: string, name: string, does: string): Shortcut => ({ key: name, does, group });
   const beyond = (direction: 1 | -1): void => {
     const row = table.beyond(direction);
     if (row !== null) table.reveal(row.index);
@@ -35,5 +36,13 @@ export function shortcuts(page: ComparisonPage, places: Places): readonly Shortc
     key("r", "Pairing by hand", places.pairing),
     key("l", "Legend", places.legend),
     key("Escape", "Back to the table", places.escape, true),
+    told("In the table", "ArrowUp ArrowDown", "Line before, next line"),
+    told("In the table", "ArrowRight", "Open"),
+    told("In the table", "ArrowLeft", "Close, or go to the group"),
+    told("In the table", "PageUp PageDown", "Twelve lines at a time"),
+    told("In the table", "Home End", "First line, last line"),
+    told("In the chart", "ArrowLeft ArrowRight", "From point to point"),
+    told("In the chart", "PageUp PageDown", "Ten points at a time"),
+    told("In the chart", "Enter", "Go to the row"),
   ];
 }
