@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -41,10 +40,8 @@ RECIPES: list[tuple[str, tuple[int, ...], float]] = [
 
 def run(folder: Path) -> list[Row]:
     """The rows of this part; files are made in `folder`."""
-    rows = [_through(folder, recipe, shape, bound, "numpy") for recipe, shape, bound in RECIPES]
-    compiled = [_through(folder, recipe, shape, bound, "numba") for recipe, shape, bound in RECIPES]
-    # at these sizes comparisons use numpy; beside the compiled kernel the copy alone can cost more than the bound
-    rows += [replace(row, target="", ok=None) for row in compiled]
+    engines: tuple[Engine, ...] = ("numpy", "numba")
+    rows = [_through(folder, *recipe, engine) for engine in engines for recipe in RECIPES]
     return [*rows, *_solving()]
 
 
