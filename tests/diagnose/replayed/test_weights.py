@@ -119,6 +119,15 @@ def zeros(made: nn.Linear) -> None:
     made.weight.zero_()
 
 
+def test_numbers_that_know_nothing_of_the_inputs_have_no_weights(tmp_path: Path) -> None:
+    """There is one token more than a weight and a bias have numbers for."""
+    made = linear()
+    made.forward = lambda x: randn(*x.shape, seed=4)  # type: ignore[method-assign]
+    found = compared(linear(), made, [randn(WIDTH + 2, WIDTH)], tmp_path, bare=True)
+    assert found.diagnosis[0].cause == "values.uncorrelated"
+    assert_not_sure_of(found, "weights.differ")
+
+
 @pytest.mark.parametrize("change", [fresh, zeros])
 def test_weights_that_were_never_loaded(tmp_path: Path, change: Callable[[nn.Linear], None]) -> None:
     cause = assert_first(compared(trained(), changed(change, trained()), X, tmp_path), "weights.missing", 0.8)

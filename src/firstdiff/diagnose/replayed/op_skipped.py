@@ -13,6 +13,7 @@ from firstdiff.diagnose.hypothesis import Explanation
 from firstdiff.dtypes import doubles
 from firstdiff.ops import activations
 
+_NO_INPUTS = ("weight", "bias", "mask", "mat2", "batch2")
 # many mistakes come down to it
 _DOUBT = 0.15
 
@@ -33,7 +34,7 @@ class OpSkipped(Counterfactual):
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
         for name, array in trial.plan.arrays.items():
-            if isinstance(array, np.ndarray) and np.ndim(array) > 0 and name not in ("weight", "bias", "mask"):
+            if isinstance(array, np.ndarray) and np.ndim(array) > 0 and name not in _NO_INPUTS:
                 yield Variant(
                     plan=trial.plan.with_function(activations.identity).on(input=array),
                     what=f"as if {trial.key} gave back its {name}",

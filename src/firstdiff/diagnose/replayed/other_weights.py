@@ -41,8 +41,13 @@ def other_weights(trial: Trial, fix: str) -> Iterator[Variant]:
         what = f"with other weights for {int(wrong.sum())} of {wrong.size} outputs, and the right ones for the rest,"
     else:
         return
+    plan = trial.plan.with_function(_given).on(result=_put_back(trial, found))
+    fit = trial.fit(plan)
+    if fit is None or not fit.reaches_floor:  # as many numbers as were fitted come near to anything
+        return
     yield Variant(
-        plan=trial.plan.with_function(_given).on(result=_put_back(trial, found)),
+        plan=plan,
+        fit=fit,
         what=what,
         fix=fix,
         assumed=assumed,

@@ -26,13 +26,7 @@ def padding_mode(subject: Subject) -> Site:
     return Site(name)
 
 
-@fault(
-    "convolution padding on one side",
-    "conv.padding",
-    "shift.sequence",
-    on="vocoder whisper",
-    why="all the padding in front moves the whole output",
-)
+@fault("convolution padding on one side", "conv.padding", on="vocoder whisper")
 def one_sided(subject: Subject) -> Site:
     name, module = _convolution(subject, lambda found: found.padding[0] > 0 and found.stride[0] == 1)
     amount = module.padding[0]
@@ -45,13 +39,7 @@ def one_sided(subject: Subject) -> Site:
     return Site(name)
 
 
-@fault(
-    "convolution stride phase",
-    "conv.stride",
-    "conv.padding",
-    on="vocoder whisper",
-    why="to start one place later is to pad one less in front and one more behind",
-)
+@fault("convolution stride phase", "conv.stride", on="vocoder whisper")
 def stride_phase(subject: Subject) -> Site:
     """Every second place is taken, starting from the other one."""
     name, module = _convolution(subject, lambda found: found.stride[0] == 2)

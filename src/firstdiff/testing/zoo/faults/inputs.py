@@ -97,14 +97,7 @@ def rows_and_columns(subject: Subject) -> Site:
     return _GIVEN
 
 
-@fault(
-    "colours reversed",
-    "layout.reversed",
-    "layout.permuted",
-    "layout.chunk_swap",
-    on="vit diffusion",
-    why="of three channels, the reverse order is one permutation and one swap of parts",
-)
+@fault("colours reversed", "layout.reversed", on="vit diffusion")
 def colours(subject: Subject) -> Site:
     name = _PICTURES[subject.architecture]
     subject.inputs[name] = subject.inputs[name].flip(1)

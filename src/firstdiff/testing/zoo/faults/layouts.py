@@ -15,13 +15,7 @@ from firstdiff.testing.zoo.subject import Site, Subject
 _SPLIT = {"gpt2": "split", "diffusion": "chunk"}
 
 
-@fault(
-    "q, k, v in another order",
-    "layout.qkv_order",
-    "layout.chunk_swap",
-    on="gpt2 diffusion",
-    why="q, k and v are the three parts of one tensor that are swapped",
-)
+@fault("q, k, v in another order", "layout.qkv_order", on="gpt2 diffusion")
 def qkv_order(subject: Subject) -> Site:
     name, module = attention(subject)
     order = subject.random.choice([(0, 2, 1), (1, 0, 2), (2, 1, 0), (1, 2, 0)])

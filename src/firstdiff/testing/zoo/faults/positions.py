@@ -61,13 +61,7 @@ def offset(subject: Subject) -> Site:
     return Site({"gpt2": "transformer", "bert": "embeddings"}.get(subject.architecture, "model"))
 
 
-@fault(
-    "kv heads tiled",
-    "attention.kv_heads",
-    "layout.head_order",
-    on="llama",
-    why="keys tiled instead of repeated are the repeated heads in another order",
-)
+@fault("kv heads tiled", "attention.kv_heads", on="llama")
 def tiled(subject: Subject) -> Site:
     name, module = attention(subject)
     _patch_while_running(module, "repeat_kv", lambda x, times: x.repeat(1, times, 1, 1))
