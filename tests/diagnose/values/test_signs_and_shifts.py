@@ -61,3 +61,10 @@ def test_smooth_values_that_are_scaled_are_not_shifted() -> None:
 def test_values_that_are_all_alike_along_an_axis_are_not_shifted_along_it() -> None:
     values = np.repeat(normal(1, 1, 32), 16, axis=1)
     assert confidence_in("shift.sequence", diagnosed(values, noisy(values * 2))) == 0.0
+
+
+def test_channels_rolled_by_a_head_are_heads_in_another_order() -> None:
+    values = normal(2, 16, 32)
+    found = diagnosed(values, noisy(np.roll(values, -8, axis=-1)))
+    assert found[0].cause == "layout.head_order"
+    assert "shift.sequence" in [one.cause for one in found]

@@ -17,6 +17,8 @@ _LEFT = 0.3
 _LEAST_LENGTH = 4
 _CLEARLY = 2.0
 _AS_GOOD = 0.7
+_ROUND = "rolled round"
+_AS_HEADS = 0.5
 
 
 class ShiftSequence(Hypothesis):
@@ -50,7 +52,14 @@ class ShiftSequence(Hypothesis):
             f"along {where} the candidate is {places} {'late' if lag > 0 else 'early'}, {filled}",
             f"move it {places} {'back' if lag > 0 else 'on'}: look at what is put in front, cut off or padded",
             assumed=1 + unknown,
+            doubt=_AS_HEADS if filled == _ROUND and _moves_whole_chunks(sides, axis, lag) else 0.0,
         )
+
+
+def _moves_whole_chunks(sides: Sides, axis: int, lag: int) -> bool:
+    """Whether channels are rolled by an even part of them: heads in another order look like that."""
+    of_channels = axis == sides.ndim - 1 and sides.ndim >= 3 and sides.case.pair.audio is None
+    return of_channels and abs(lag) > 1 and sides.shape[axis] % abs(lag) == 0
 
 
 def _best_lag(lines: Lines) -> int | None:
@@ -73,7 +82,7 @@ def _shifted(sides: Sides, axis: int, lag: int) -> tuple[np.ndarray, str, int]:
     moved = np.roll(ours, lag, axis=0)
     free = slice(0, lag) if lag > 0 else slice(lag, None)
     edge = ours[:1] if lag > 0 else ours[-1:]
-    for fill, words in ((moved[free], "rolled round"), (0.0, "filled with 0"), (edge, "filled with its edge")):
+    for fill, words in ((moved[free], _ROUND), (0.0, "filled with 0"), (edge, "filled with its edge")):
         if np.all(np.abs(theirs[free] - fill) <= allowed[free]):
             moved[free] = fill
             return np.moveaxis(moved, 0, axis), words, 0
