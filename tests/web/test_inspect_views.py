@@ -147,6 +147,24 @@ def test_maps_zoom_and_pan_together(page: Page, server: Server, run: str) -> Non
     expect(where(page)).not_to_contain_text("[0, 0, 0, 0]")
 
 
+def test_another_view_keeps_the_zoom_and_shows_no_old_slice(page: Page, server: Server, run: str) -> None:
+    on.inspect(page, server, run, MLP, "heat")
+    painted(page, "Reference", 0, 0, (20, 30))
+    heat(page, "Candidate").focus()
+    for key in ("+", "+"):
+        page.keyboard.press(key)
+    on.tab(page, "Values").click()
+    on.field(page, 1).fill("2")
+    page.keyboard.press("Tab")
+    expect(on.cell(page, 0, 2, 0, 0)).to_be_visible()
+    on.tab(page, "Heat maps").click()
+    box = heat(page, "Reference").bounding_box()
+    assert box is not None
+    heat(page, "Reference").hover(position={"x": box["width"] - 4, "y": box["height"] - 4})
+    value = f"{float(f'{OURS[MLP][0, 2, 4, 7]:.6g}')}"
+    expect(where(page)).to_contain_text(f"[0, 2, 4, 7]: reference {value}"[:26])
+
+
 def test_moving_a_slider_keeps_the_zoom(page: Page, server: Server, run: str) -> None:
     on.inspect(page, server, run, MLP, "heat")
     painted(page, "Reference", 0, 0, (20, 30))

@@ -29,6 +29,12 @@ async def _gone(request: Request) -> AsyncIterator[threading.Event]:
         listening.cancel()
 
 
+def must_be_wanted(gone: threading.Event) -> None:
+    """GaveUpError where nobody waits: requests that had to queue are not worth beginning."""
+    if gone.is_set():
+        raise GaveUpError("whoever asked for this has gone")
+
+
 # set once whoever asked has gone
 Gone = Annotated[threading.Event, Depends(_gone)]
 
@@ -56,6 +62,5 @@ class WantedSource(Source):
         return self._source.stamp()
 
     def _wanted(self) -> Source:
-        if self._gone.is_set():
-            raise GaveUpError("whoever asked for this has gone")
+        must_be_wanted(self._gone)
         return self._source

@@ -16,7 +16,7 @@ from firstdiff.server.context import Shared
 from firstdiff.server.exports import RAW, csv_text, npy, raw, stamp_text
 from firstdiff.server.overviews import cached_overview
 from firstdiff.server.seen import Seen, SideName, Space
-from firstdiff.server.wanted import Gone
+from firstdiff.server.wanted import Gone, must_be_wanted
 from firstdiff.server.wire import InspectOut, MappingIn, TensorShape
 from firstdiff.trace import Source
 from firstdiff.viewing import (
@@ -41,6 +41,7 @@ _FLAT = re.compile(r"(\d+):(\d+)")
 
 
 def _seen(comparison: str, row: int, context: Shared, gone: Gone) -> Seen:
+    must_be_wanted(gone)
     return Seen(context, comparison, row, gone)
 
 

@@ -27,16 +27,33 @@ export class Heat {
   readonly #address: RowAddress;
   readonly #panels: readonly Panel[];
   #loaded = "";
+  /** The plane that the viewport belongs to, and the part of the tensor that the rasters show. */
+  #size = "";
+  #part = "";
 
   constructor(address: RowAddress, panels: readonly Panel[]) {
     this.#address = address;
     this.#panels = panels;
   }
 
+  /** Shows all of a plane, unless a part of one of this size is on screen already. */
+  fit(rows: number, columns: number): void {
+    const size = `${rows} ${columns}`;
+    if (size === this.#size) return;
+    this.#size = size;
+    this.viewport = { top: 0, left: 0, bottom: Math.max(1, rows), right: Math.max(1, columns) };
+  }
+
+  /** After another view was looked at: what is still right can be seen at once, while it is read again. */
+  resume(look: Looking, shape: readonly number[]): void {
+    if (partOf(look, shape, outward(this.viewport)) !== this.#part) this.rasters = {};
+  }
+
   /** Loads what is on screen of the plane of a look, if it is not there yet. */
   async load(look: Looking, shape: readonly number[], pixels: { rows: number; columns: number }, aligned: boolean): Promise<void> {
     const view = outward(this.viewport);
-    const wanted = `${look.shown.join()} ${cutText(look, shape, view)} ${pixels.rows} ${pixels.columns}`;
+    const part = partOf(look, shape, view);
+    const wanted = `${part} ${pixels.rows} ${pixels.columns}`;
     if (wanted === this.#loaded) return;
     this.#loaded = wanted;
     this.loading = true;
@@ -47,6 +64,7 @@ export class Heat {
       );
       if (!found) return;
       this.rasters = found;
+      this.#part = part;
       this.drawn = view;
       this.problem = null;
     } catch (error) {
@@ -58,6 +76,7 @@ export class Heat {
 
   stop(): void {
     this.#latest.stop();
+    this.#loaded = "";
   }
 
   async #cells(look: Looking, shape: readonly number[], view: Viewport, aligned: boolean, signal: AbortSignal): Promise<Rasters> {
@@ -98,6 +117,10 @@ function outward(view: Viewport): Viewport {
 
 function isTurned(look: Looking): boolean {
   return look.shown.length === 2 && (look.shown[0] ?? 0) > (look.shown[1] ?? 0);
+}
+
+function partOf(look: Looking, shape: readonly number[], view: Viewport): string {
+  return `${look.shown.join()} ${cutText(look, shape, view)}`;
 }
 
 function cutText(look: Looking, shape: readonly number[], view: Viewport): string {

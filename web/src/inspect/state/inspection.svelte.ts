@@ -5,6 +5,7 @@ import { RowAddress, type Layout, type SideName } from "../api";
 import { firstLook, flatOf, indexOf, moved, partText, planeText, showing, withShown, type Looking } from "../model/at";
 import { fromQuery, toQuery } from "../model/looking_query";
 import type { Values } from "../model/values";
+import type { Heat } from "./heat.svelte";
 import { Latest } from "./latest";
 import { linked } from "./linked.svelte";
 
@@ -26,6 +27,8 @@ export class Inspection {
   changed = $state.raw<readonly SideName[]>([]);
   /** The side that is looked at where the two have no layout in common. */
   alone = $state<"reference" | "candidate">("reference");
+  /** The heat maps as they were left, to come back to. */
+  heat: Heat | null = null;
   readonly #latest = new Latest();
   #scheduled: Promise<void> | null = null;
   #shownPart = "";
@@ -56,6 +59,7 @@ export class Inspection {
   lookAt(side: "reference" | "candidate"): void {
     this.alone = side;
     this.sides = {};
+    this.heat = null;
     void this.change(firstLook(this.shape));
   }
 
