@@ -28,7 +28,7 @@ def main(
     ] = False,
     healthy: Annotated[bool, typer.Option("--healthy", help="Only healthy pairs.")] = False,
     faults: Annotated[bool, typer.Option("--faults", help="Only faults.")] = False,
-    held_out: Annotated[bool, typer.Option("--held-out", help="The faults that nothing is tuned on.")] = False,
+    held_out: Annotated[bool, typer.Option("--held-out", help="The faults kept apart, in models kept apart.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes at once.", min=1)] = 1,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the JSON goes.")] = _SAVED,
 ) -> None:
