@@ -32,15 +32,12 @@ expect.set_options(timeout=PATIENCE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of one file run in one worker, so that they share its server and its browser; they come first, lest
-    one worker be left with minutes of them in the end.
-    """
+    """All tests of one file run in one worker, so that they share its server and its browser."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.xdist_group(f"web-{item.path.stem}"))
             if item.path.stem in LONG:
                 item.add_marker(pytest.mark.long)
-    items.sort(key=lambda item: not item.path.is_relative_to(HERE))
 
 
 @pytest.fixture(scope="module")
