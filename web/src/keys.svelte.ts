@@ -10,6 +10,9 @@ export interface Shortcut {
   run?: (event: KeyboardEvent) => void;
 }
 
+/** A key that whatever has the focus hears by itself; it is only listed. */
+export const told = (group: string, key: string, does: string): Shortcut => ({ key, does, group });
+
 const NAMES: Record<string, string> = {
   ArrowUp: "↑",
   ArrowDown: "↓",

@@ -1,4 +1,4 @@
-import type { Shortcut } from "../keys.svelte";
+import { told, type Shortcut } from "../keys.svelte";
 import type { ComparisonPage } from "./state/page.svelte";
 
 export interface Places {
@@ -13,7 +13,6 @@ export interface Places {
 export function shortcuts(page: ComparisonPage, places: Places): readonly Shortcut[] {
   const { table } = page;
   const key = (name: string, does: string, run: () => void, whileTyping = false): Shortcut => ({ key: name, does, group: "Comparison", run, whileTyping });
-  const told = (group: string, name: string, does: string): Shortcut => ({ key: name, does, group });
   const beyond = (direction: 1 | -1): void => {
     const row = table.beyond(direction);
     if (row !== null) table.reveal(row.index);

@@ -1,5 +1,5 @@
 /** The views of a tensor, and what each needs to make sense. */
-import type { Shortcut } from "../keys.svelte";
+import { told, type Shortcut } from "../keys.svelte";
 import { isShared } from "../shared/here";
 import type { Layout } from "./api";
 
@@ -19,8 +19,6 @@ export const VIEWS: readonly View[] = [
   { name: "depth", title: "Along depth", supports: (layout) => layout.aligned !== null },
   { name: "audio", title: "Audio", supports: (layout) => !isShared && layout.audio },
 ];
-
-const told = (group: string, key: string, does: string): Shortcut => ({ key, does, group });
 
 /** The keys that the views hear while they have the focus; they are listed under `?`. */
 export const KEYS: readonly Shortcut[] = [
