@@ -61,6 +61,44 @@ class TestEveryTensorAsALargeOne:
         assert_agrees(*arrays(recipe, *types), EXACT, engine="numba")
 
 
+def _ways_to_differ() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Pairs whose differences lie along the lines that tell which elements to look at closely, or at their limits."""
+    rng = np.random.default_rng(7)
+    x, noise = rng.standard_normal((2, 70_000), dtype=np.float32)
+    quantum = np.float32(2.0**-149)
+    tiny = rng.integers(1, 500, x.size).astype(np.float32) * quantum
+    zeros = np.maximum(x, 0)
+    return {
+        "one ratio": (x, x * 2),
+        "nearly one ratio": (x, x * np.float32(1.03)),
+        "one distance": (x, x + np.float32(1e-4)),
+        "one step": (x, np.nextafter(x, np.float32(np.inf))),
+        "numbers too small to be rounded well": (
+            np.sort(tiny)[::-1] + 99 * quantum,
+            np.sort(tiny)[::-1] + 100 * quantum,
+        ),
+        "such numbers beside large ones": (np.append(tiny, x), np.append(tiny + quantum, x + noise)),
+        "large and small numbers": (x * np.exp(9 * noise), x * np.exp(9 * noise) * (1 + noise * np.float32(1e-6))),
+        "zeros that stay": (zeros, zeros + np.where(zeros > 0, noise, 0)),
+        "zeros that do not": (zeros, zeros + noise * np.float32(1e-6)),
+        "zeros alone": (np.zeros_like(x), noise),
+        "differences beyond every line": (x, x + noise * np.float32(1e30)),
+        "differences near the end of float32": (np.where(x > 2, np.float32(-3e38), x), x),
+    }
+
+
+WAYS_TO_DIFFER = _ways_to_differ()
+
+
+@pytest.mark.usefixtures("no_small_tensors")
+@pytest.mark.parametrize("way", WAYS_TO_DIFFER)
+@pytest.mark.parametrize("types", [("float32", "float32"), ("float64", "float32"), ("bfloat16", "float16")], ids=str)
+def test_extremes_are_found_however_the_sides_differ(way: str, types: tuple[str, str]) -> None:
+    with np.errstate(over="ignore"):
+        sides = [side.astype(from_name(name)) for side, name in zip(WAYS_TO_DIFFER[way], types, strict=True)]
+    assert_agrees(sides[0], sides[1], ANYTHING, engine="numba")
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("special", [0.0, 1e-5])
 def test_any_number_of_threads_gives_the_same_bits(engine: Engine, special: float) -> None:

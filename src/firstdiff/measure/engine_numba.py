@@ -15,11 +15,11 @@ from firstdiff.measure import kernel_places as kernel
 from firstdiff.measure.accumulator import Accumulator
 from firstdiff.measure.allowed import Allowed
 from firstdiff.measure.cells import Cells
-from firstdiff.measure.engine_numpy import NUMPY
+from firstdiff.measure.engine_numpy import NUMPY, Stretch
 from firstdiff.measure.hull import CAPACITY, ROUNDING, Hull
 from firstdiff.measure.moments import Moments
 from firstdiff.measure.native import flat, is_made, native
-from firstdiff.measure.passes import Details, EngineCalls
+from firstdiff.measure.passes import Details, EngineCalls, Gathering
 from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PairPlan
 from firstdiff.measure.promote import fits_float32
 from firstdiff.measure.sketch import BINS, Histogram, Sketch
@@ -43,18 +43,34 @@ def is_ready(reference: np.dtype, candidate: np.dtype) -> bool:
     return is_made("measure", *sides) and is_made("count", *sides)
 
 
-def measure_window(reference: np.ndarray, candidate: np.ndarray, start: int, plan: PairPlan) -> Accumulator:
-    """Everything about one window; `start` is the flat index of its first element."""
-    if not supports(reference.dtype, candidate.dtype):
-        return NUMPY.measure(reference, candidate, start, plan)
-    desk = _desk(_lane(reference, candidate), plan, reference.size)
-    sides = _bits(reference), _bits(candidate)
-    run = native("measure", (*sides, *desk.arguments(start)))
-    run([*flat(sides), start, *desk.passed])
-    gathered = _gathered(plan, desk.sums.tolist(), desk.counts.tolist(), desk.outline, desk.details)
-    for first, stop in _runs(desk.details.left[: desk.counts[kernel.LEFT]].tolist()):
-        gathered.merge(NUMPY.measure(reference[first:stop], candidate[first:stop], start + first, plan))
-    return gathered
+def gather(reference: np.dtype, candidate: np.dtype, plan: PairPlan, size: int) -> Gathering:
+    """Begin a stretch; pairs of other types are left to numpy."""
+    if not supports(reference, candidate):
+        return NUMPY.gather(reference, candidate, plan, size)
+    return _Stretch(plan, _desk(_lane(reference, candidate), plan, size))
+
+
+@final
+class _Stretch:
+    def __init__(self, plan: PairPlan, desk: _Desk) -> None:
+        self._plan, self._desk = plan, desk
+        self._left = Stretch(plan)
+
+    def add(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
+        """Take in a window; `start` is the flat index of its first element."""
+        desk = self._desk
+        sides = _bits(reference), _bits(candidate)
+        run = native("measure", (*sides, *desk.arguments(start)))
+        run([*flat(sides), start, *desk.passed])
+        for first, stop in _runs(desk.details.left[: desk.counts[kernel.LEFT]].tolist()):
+            self._left.add(reference[first:stop], candidate[first:stop], start + first)
+        desk.counts[kernel.LEFT] = 0
+
+    def close(self) -> Accumulator:
+        desk = self._desk
+        gathered = _gathered(self._plan, desk.sums.tolist(), desk.counts.tolist(), desk.outline, desk.details)
+        gathered.merge(self._left.close())
+        return gathered
 
 
 def detail_window(reference: np.ndarray, candidate: np.ndarray, plan: PairPlan, allowed: Allowed) -> Details:
@@ -63,12 +79,16 @@ def detail_window(reference: np.ndarray, candidate: np.ndarray, plan: PairPlan, 
         return NUMPY.detail(reference, candidate, plan, allowed)
     arguments = (_bits(reference), _bits(candidate), float(allowed.atol), float(allowed.rtol))
     outside = native("count", arguments)(flat(arguments))
-    return Details(outside, measure_window(reference, candidate, 0, plan).sketch if plan.full else None)
+    if not plan.full:
+        return Details(outside, None)
+    gathering = gather(reference.dtype, candidate.dtype, plan, reference.size)
+    gathering.add(reference, candidate, 0)
+    return Details(outside, gathering.close().sketch)
 
 
-def _lane(reference: np.ndarray, candidate: np.ndarray) -> type[np.floating]:
+def _lane(reference: np.dtype, candidate: np.dtype) -> type[np.floating]:
     """The type to compute extremes in."""
-    return np.float32 if fits_float32(reference.dtype) and fits_float32(candidate.dtype) else np.float64
+    return np.float32 if fits_float32(reference) and fits_float32(candidate) else np.float64
 
 
 def _bits(values: np.ndarray) -> np.ndarray:
@@ -80,15 +100,14 @@ def _bits(values: np.ndarray) -> np.ndarray:
 
 @final
 class _Desk:
-    """All that the kernel writes to, for windows of up to a size; a thread has its own, and uses it again."""
+    """All that the kernel writes to, for stretches of up to a size; a thread has its own, and uses it again."""
 
     def __init__(self, lane: type[np.floating], full: bool, size: int) -> None:
         corners = CAPACITY + 1
         self.size = size
         self.sums, self.counts = np.empty(kernel.SUMS), np.empty(kernel.COUNTS, np.int64)
-        lines = np.empty(kernel.LINES)
-        self._no_lines = kernel.no_lines(lane)
-        self.outline = kernel.Outline(np.empty(corners), np.empty(corners), lines, self._no_lines.copy())
+        lines = np.empty(kernel.LINES), np.empty(kernel.LANE_LINES, lane)
+        self.outline = kernel.Outline(np.empty(corners), np.empty(corners), *lines)
         self.details = kernel.Details(
             np.empty((kernel.TABLES if full else 1, BINS), np.int32),
             np.empty((size // PERIOD + 2) * CELLS_PIECE, np.int32),
@@ -97,7 +116,6 @@ class _Desk:
         self._room = kernel.Room(
             np.empty((kernel.ROWS, kernel.SURVEY), lane),
             np.empty(kernel.SURVEY),
-            np.empty((kernel.PARTS, 4)),
             np.empty(kernel.BLOCK, np.int32),
         )
         self._full = int(full)
@@ -118,7 +136,7 @@ class _Desk:
         counts[:] = 0
         counts[kernel.ARGMAX] = -1
         self.outline.lines[:] = 0.0
-        self.outline.lane_lines[:] = self._no_lines
+        self.outline.lane_lines[:] = kernel.NO_LINES
         self.details.bins[:] = 0
 
 
@@ -167,7 +185,7 @@ def _gathered(
         max_abs=sums[kernel.MAX_ABS],
         argmax=counts[kernel.ARGMAX],
         hull=Hull(
-            zeros=counts[kernel.ZEROS],
+            zeros=int(sums[kernel.ZEROS]),
             at_zero=sums[kernel.AT_ZERO],
             steepest=sums[kernel.STEEPEST],
             corners=list(zip(outline.hull_x[:corners].tolist(), outline.hull_d[:corners].tolist(), strict=True)),
@@ -188,4 +206,4 @@ def _moments(count: int, sums: list[float], mean_at: int, low_at: int) -> Moment
     return Moments(count, sums[mean_at], sums[mean_at + 1], sums[low_at], sums[low_at + 1])
 
 
-NUMBA = EngineCalls(measure_window, detail_window, gains_from_threads=True)
+NUMBA = EngineCalls(gather, detail_window, gains_from_threads=True)

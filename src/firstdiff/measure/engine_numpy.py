@@ -22,50 +22,54 @@ from firstdiff.measure.plan import BLOCK, CELLS_PIECE, NARROW_BLOCK, PairPlan
 from firstdiff.measure.promote import to_numbers
 
 
-def measure_window(reference: np.ndarray, candidate: np.ndarray, start: int, plan: PairPlan) -> Accumulator:
-    """Everything about one window; `start` is the flat index of its first element."""
-    window = _Window(plan)
-    with np.errstate(all="ignore"):
-        if plan.narrow:
-            window.add_narrow(reference, candidate, start)
-        else:
-            window.add(reference, candidate, start)
-        window.close()
-    return window.gathered
+def gather(_reference: np.dtype, _candidate: np.dtype, plan: PairPlan, _size: int) -> Stretch:
+    return Stretch(plan)
 
 
 @final
-class _Window:
+class Stretch:
+    """Windows measured one after the other."""
+
     def __init__(self, plan: PairPlan) -> None:
-        self.gathered = Accumulator()
+        self._gathered = Accumulator()
         self._plan = plan
         self._samples: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def add_narrow(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
-        """Take in a stretch in float32 as far as that will do."""
-        look = NarrowLook(self.gathered)
+    def add(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
+        """Take in a window; `start` is the flat index of its first element."""
+        with np.errstate(all="ignore"):
+            if self._plan.narrow:
+                self._add_narrow(reference, candidate, start)
+            else:
+                self._add_wide(reference, candidate, start)
+
+    def close(self) -> Accumulator:
+        """Take in the sample, too; then all is there."""
+        if self._samples:
+            few = slice(CELLS_PIECE if self._plan.sampled else None)
+            self._gathered.cells = Cells.of(*_joined([(sizes[few], d[few]) for sizes, d in self._samples]))
+            if not (self._plan.full and self._plan.sampled):
+                with np.errstate(all="ignore"):
+                    self._gathered.sketch.add(*_joined(self._samples), self._plan.grid)
+        return self._gathered
+
+    def _add_narrow(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
+        """In float32 as far as that will do."""
+        look = NarrowLook(self._gathered)
         for first in range(0, reference.size, NARROW_BLOCK):
             part = slice(first, first + NARROW_BLOCK)
             r, c = reference[part], candidate[part]
             if look.add(r, c, start + first):
                 self._add_sample(look.exact, start + first, r.size, None)
             else:
-                self.add(r, c, start + first)
+                self._add_wide(r, c, start + first)
 
-    def add(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
-        """Take in a stretch in float64."""
-        self.gathered.elements += reference.size
+    def _add_wide(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
+        """In float64."""
+        self._gathered.elements += reference.size
         for first in range(0, reference.size, BLOCK):
             part = slice(first, first + BLOCK)
             self._add_block(reference[part], candidate[part], start + first)
-
-    def close(self) -> None:
-        """Take in the sample."""
-        if self._samples:
-            few = slice(CELLS_PIECE if self._plan.sampled else None)
-            self.gathered.cells = Cells.of(*_joined([(sizes[few], d[few]) for sizes, d in self._samples]))
-            if not (self._plan.full and self._plan.sampled):
-                self.gathered.sketch.add(*_joined(self._samples), self._plan.grid)
 
     def _add_block(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
         block = block_of(self._plan.domain, reference, candidate)
@@ -75,8 +79,8 @@ class _Window:
             self._add_mixed(reference, candidate, start)
             return
         sums = _Sums.of(block)
-        self.gathered.reference.add(block.reference_values, sums.rr, bounds_r)
-        self.gathered.candidate.add(block.candidate_values, sums.cc, bounds_c)
+        self._gathered.reference.add(block.reference_values, sums.rr, bounds_r)
+        self._gathered.candidate.add(block.candidate_values, sums.cc, bounds_c)
         self._add_pair(block, sums, start, None)
         self._add_sample(block.exact, start, reference.size, None)
 
@@ -84,11 +88,11 @@ class _Window:
         """Take in a block that holds NaN or infinities."""
         r, c = to_numbers(reference), to_numbers(candidate)
         finite_r, finite_c = np.isfinite(r), np.isfinite(c)
-        add_side(self.gathered.reference, reference, r, finite_r)
-        add_side(self.gathered.candidate, candidate, c, finite_c)
+        add_side(self._gathered.reference, reference, r, finite_r)
+        add_side(self._gathered.candidate, candidate, c, finite_c)
         both = finite_r & finite_c
         places = np.flatnonzero(~both)
-        add_places(self.gathered.nonfinite, r[places], c[places], places + start)
+        add_places(self._gathered.nonfinite, r[places], c[places], places + start)
         kept = np.flatnonzero(both)
         if kept.size:
             block = block_of(self._plan.domain, reference[kept], candidate[kept])
@@ -97,7 +101,7 @@ class _Window:
 
     def _add_pair(self, block: Block, sums: _Sums, start: int, places: np.ndarray | None) -> None:
         """Take in elements that are finite on both sides; `places` tells which of the block they are, if not all."""
-        gathered = self.gathered
+        gathered = self._gathered
         gathered.finite += block.size.size
         gathered.sum_abs += sums.absolute
         gathered.add_products(sums.rr, sums.cc, sums.dd, *sums.rest)
@@ -116,7 +120,7 @@ class _Window:
             wanted = piece if places is None else slice(*np.searchsorted(places, [piece.start, piece.stop]))
             self._samples.append(exact(wanted))
         if self._plan.full and self._plan.sampled:
-            self.gathered.sketch.add(*exact(slice(None)), self._plan.grid)
+            self._gathered.sketch.add(*exact(slice(None)), self._plan.grid)
 
 
 def _joined(pieces: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -145,4 +149,4 @@ class _Sums(NamedTuple):
         return cls(top, total(block.difference), rr, cc, dd, rest_of(block.r, block.c, block.d, rr, rd, dd))
 
 
-NUMPY = EngineCalls(measure_window, detail_window, gains_from_threads=False)
+NUMPY = EngineCalls(gather, detail_window, gains_from_threads=False)

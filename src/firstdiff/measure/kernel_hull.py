@@ -8,7 +8,11 @@ import numpy as np
 
 from firstdiff.measure.hull import CAPACITY, FIRST_STEP
 from firstdiff.measure.kernel_lanes import compiled
-from firstdiff.measure.kernel_places import CHORDS, HEIGHTS, LEVEL
+from firstdiff.measure.kernel_places import HEIGHTS, LEVEL, LINES, SCALE
+
+_NEAR = 2.0**-20
+_SCALE, _HIGHEST = 2.0**60, 2.0**60
+_STEEPEST = float(np.finfo(np.float32).max)
 
 
 @compiled()
@@ -92,16 +96,30 @@ def thin(hull_x: np.ndarray, hull_d: np.ndarray, corners: int, slack: float) -> 
 
 
 @compiled()
+def farthest(hull_x: np.ndarray, hull_d: np.ndarray, left: int, right: int) -> tuple[int, float]:
+    """The corner that is farthest over the chord between two others, and how often its height; else the left one."""
+    place, most = left, 1.0
+    for i in range(left + 1, right):
+        chord = hull_d[left] + slope(hull_x, hull_d, left, right) * (hull_x[i] - hull_x[left])
+        if hull_d[i] > chord * most:
+            place, most = i, hull_d[i] / chord
+    return place, most
+
+
+@compiled()
 def draw_lines(hull_x: np.ndarray, hull_d: np.ndarray, corners: int, steepest: float, lines: np.ndarray) -> None:
-    """The ray of the steepest point, three chords over the hull, and its top: the lowest is never over the curve."""
+    """The ray of the steepest point, chords over the hull, and its top: the lowest is never over the curve."""
     last = corners - 1
-    lines[0], lines[HEIGHTS] = steepest, 0.0
+    first, _ = farthest(hull_x, hull_d, 0, last)
+    before, low = farthest(hull_x, hull_d, 0, first)
+    after, high = farthest(hull_x, hull_d, first, last)
+    ends = (0, before, first, last) if low > high else (0, first, after, last)
+    lines[0], lines[HEIGHTS], lines[LEVEL] = steepest, 0.0, hull_d[last]
     for chord in range(1, HEIGHTS):
-        left, right = (chord - 1) * last // CHORDS, chord * last // CHORDS
+        left, right = ends[chord - 1], ends[chord]
         rise = slope(hull_x, hull_d, left, right) if right > left else 0.0
         lines[chord] = rise
         lines[HEIGHTS + chord] = hull_d[left] - rise * hull_x[left] if right > left else hull_d[last]
-    lines[LEVEL] = hull_d[last]
 
 
 @compiled()
@@ -114,10 +132,11 @@ def lowest_line(lines: np.ndarray, x: float) -> float:
 
 
 @compiled()
-def in_lane(lines: np.ndarray, level: float, lane_lines: np.ndarray) -> None:
-    """The lines in the type of the lane; one that it cannot hold lies at the bottom, where everything is over it."""
-    for line in range(HEIGHTS):
-        lane_lines[line], lane_lines[HEIGHTS + line] = lines[line], lines[HEIGHTS + line]
-        if not (math.isfinite(lane_lines[line]) and math.isfinite(lane_lines[HEIGHTS + line])):
-            lane_lines[line] = lane_lines[HEIGHTS + line] = 0.0
-    lane_lines[LEVEL] = level
+def in_lane(lines: np.ndarray, lane_lines: np.ndarray) -> None:
+    """The lines in the type of the lane, scaled up, and lower by more than rounding can hide; all 0, so that every
+    difference is over them, while there is no hull or where they would not fit.
+    """
+    scale = (1.0 - _NEAR) * _SCALE if lines[LEVEL] <= _HIGHEST else 0.0
+    for place in range(LINES):
+        lane_lines[place] = min(lines[place] * scale, _STEEPEST)
+    lane_lines[SCALE] = _SCALE

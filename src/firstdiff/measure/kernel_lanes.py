@@ -11,6 +11,7 @@ from llvmlite.binding import get_host_cpu_features  # type: ignore[import-untype
 from numba import types
 from numba.extending import intrinsic
 
+_WORD = ir.IntType(32)
 F = TypeVar("F", bound=Callable[..., Any])
 
 # neither nnan nor ninf: NaN and infinities must come out as such; nor arcp: a quotient is a quotient
@@ -40,33 +41,28 @@ def object_code(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tup
     return made.fndesc.llvm_func_name, code
 
 
-def _choice(test: str) -> Any:
-    """The larger or smaller of two floats, NaN left out of account: the form that becomes one vector instruction."""
+def _selected(builder: Any, test: str, left: Any, right: Any) -> Any:
+    """The form that becomes one vector instruction; NaN is left out of account."""
+    flags = ("nnan", "nsz")
+    return builder.select(builder.fcmp_ordered(test, left, right, flags=flags), left, right, flags=flags)
 
+
+def select_larger(builder: Any, left: Any, right: Any) -> Any:
+    return _selected(builder, ">", left, right)
+
+
+def select_smaller(builder: Any, left: Any, right: Any) -> Any:
+    return _selected(builder, "<", left, right)
+
+
+def _choice(select: Callable[[Any, Any, Any], Any]) -> Any:
     def typed(_: Any, left: Any, right: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-            flags = ("nnan", "nsz")
-            return builder.select(builder.fcmp_ordered(test, *values, flags=flags), *values, flags=flags)
-
-        return left(left, right), generate
+        return left(left, right), lambda _context, builder, _signature, values: select(builder, *values)
 
     return intrinsic(typed)
 
 
-larger, smaller = _choice(">"), _choice("<")
-
-
-def _widest_vectors(_: Any) -> Any:
-    """Let the function that calls this use vectors as wide as the processor has."""
-
-    def generate(context: Any, builder: Any, _signature: Any, _values: Any) -> Any:
-        attributes = builder.function.attributes
-        attributes.add("noinline")  # the caller would not know what it may use
-        for wide in ('"prefer-vector-width"="512"', '"min-legal-vector-width"="512"'):
-            set.add(attributes, wide)  # llvmlite has a list of attributes, and these are not on it
-        return context.get_dummy_value()
-
-    return types.void(), generate
+larger, smaller = _choice(select_larger), _choice(select_smaller)
 
 
 def _bits_of(_: Any, value: Any) -> Any:
@@ -90,38 +86,66 @@ def _float_of(_: Any, value: Any) -> Any:
 
 
 bits_of: Any = intrinsic(_bits_of)
-widest_vectors: Any = intrinsic(_widest_vectors)
 float_of: Any = intrinsic(_float_of)
 
 
 def _number(_: Any, element: Any) -> Any:
-    """An element as a float; bfloat16 comes as uint16, float16 as int16."""
+    """An element as a float."""
+    result = types.float32 if element in _CONVERSIONS else element
+    return result(element), lambda _context, builder, _signature, values: number_of(builder, element, values[0])
+
+
+def number_of(builder: Any, element: Any, value: Any) -> Any:
+    """Elements, one or a vector of them, as floats; bfloat16 comes as uint16, float16 as int16."""
     conversion = _CONVERSIONS.get(element)
-    if conversion is None:
-        return element(element), lambda _context, _builder, _signature, values: values[0]
-    return types.float32(element), lambda _context, builder, _signature, values: conversion(builder, values[0])
+    return conversion(builder, value) if conversion else value
 
 
 def _from_bfloat16(builder: Any, bits: Any) -> Any:
-    word = builder.zext(bits, ir.IntType(32))
-    return builder.bitcast(builder.shl(word, ir.IntType(32)(16)), ir.FloatType())
+    word = builder.zext(bits, _shaped(ir.IntType(32), bits))
+    return builder.bitcast(builder.shl(word, constant(word.type, 16)), _shaped(ir.FloatType(), bits))
 
 
 def _from_float16(builder: Any, bits: Any) -> Any:
     if _HAS_HALF:
-        return builder.fpext(builder.bitcast(bits, ir.HalfType()), ir.FloatType())
+        return builder.fpext(builder.bitcast(bits, _shaped(ir.HalfType(), bits)), _shaped(ir.FloatType(), bits))
     return _half_by_hand(builder, bits)
 
 
 def _half_by_hand(builder: Any, bits: Any) -> Any:
     """Shift the bits into a float32's places, mend the exponent by a product, and put infinities and NaN back."""
-    word = ir.IntType(32)
-    placed = builder.and_(builder.shl(builder.sext(bits, word), word(13)), word(-0x70000001))
-    number = builder.fmul(builder.bitcast(placed, ir.FloatType()), ir.FloatType()(2.0**112))
-    exponent = word(0x0F800000)
+    word, single = _shaped(ir.IntType(32), bits), _shaped(ir.FloatType(), bits)
+    placed = builder.and_(builder.shl(builder.sext(bits, word), constant(word, 13)), constant(word, -0x70000001))
+    number = builder.fmul(builder.bitcast(placed, single), constant(single, 2.0**112))
+    exponent = constant(word, 0x0F800000)
     is_number = builder.icmp_signed("!=", builder.and_(placed, exponent), exponent)
-    other = builder.bitcast(builder.or_(placed, word(0x7F800000)), ir.FloatType())
+    other = builder.bitcast(builder.or_(placed, constant(word, 0x7F800000)), single)
     return builder.select(is_number, number, other)
+
+
+def _shaped(kind: ir.Type, like: Any) -> ir.Type:
+    return ir.VectorType(kind, like.type.count) if isinstance(like.type, ir.VectorType) else kind
+
+
+def constant(kind: ir.Type, value: float) -> Any:
+    """One of LLVM's, in every place if the kind is a vector."""
+    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
+
+
+def absolute(builder: Any, value: Any) -> Any:
+    """Floats, one or a vector of them, without their signs."""
+    single = (value.type.element if isinstance(value.type, ir.VectorType) else value.type) == ir.FloatType()
+    bits = _shaped(ir.IntType(32 if single else 64), value)
+    unsigned = constant(bits, 0x7FFFFFFF if single else 0x7FFFFFFFFFFFFFFF)
+    return builder.bitcast(builder.and_(builder.bitcast(value, bits), unsigned), value.type)
+
+
+def every(builder: Any, value: Any, count: int) -> Any:
+    """A value in every place of a vector; of one place, the value itself."""
+    if count == 1:
+        return value
+    placed = builder.insert_element(ir.Constant(ir.VectorType(value.type, count), ir.Undefined), value, _WORD(0))
+    return builder.shuffle_vector(placed, placed, constant(ir.VectorType(_WORD, count), 0))
 
 
 _CONVERSIONS = {types.uint16: _from_bfloat16, types.int16: _from_float16}

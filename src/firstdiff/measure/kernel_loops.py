@@ -10,12 +10,13 @@ import math
 import numpy as np
 
 from firstdiff.measure.cells import OCTAVE_SHIFT
-from firstdiff.measure.kernel_lanes import bits_of, compiled, float_of, larger, number, smaller, wide, widest_vectors
+from firstdiff.measure.kernel_lanes import bits_of, compiled, float_of, larger, number, smaller, wide
 from firstdiff.measure.kernel_places import (
     CC,
     DD,
-    FAR,
+    HEIGHTS,
     HIGH_R,
+    LEVEL,
     LOW_R,
     MATTERS,
     RD,
@@ -23,49 +24,25 @@ from firstdiff.measure.kernel_places import (
     SUM_ABS,
     SUM_C,
     SUM_R,
+    ZEROS,
 )
+from firstdiff.measure.kernel_survey import row_figures
 from firstdiff.measure.sketch import BIN_SHIFT
 
 _EXPONENT = 0x7FF << OCTAVE_SHIFT
 _INVERSE = 0x7FE << OCTAVE_SHIFT  # less the bits of a power of two: the bits of its inverse
 _LEAST_INVERSE = 2.0**-1023
 _DOWN = 2.0**-64
-NEAR = 2.0**-20  # more than rounding to float32 can hide
+NEAR = 2.0**-48  # more than rounding in float64 can hide
 
 
 @compiled(loose=True)
 def survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, found: np.ndarray) -> None:
-    """A look at a row in the type of the lines; where there is NaN or an infinity, `DD` is none or infinite.
-
-    It keeps to nine figures and three chords, for sixteen vectors is all that many processors have.
-    """
-    widest_vectors()
+    """A look at a row in the type of the lines; where there is NaN or an infinity, `DD` is none or infinite."""
     kind = lines.dtype.type
-    slope_1, slope_2, slope_3, slope_4 = lines[0], lines[1], lines[2], lines[3]
-    height_2, height_3, height_4, level = lines[5], lines[6], lines[7], lines[8]
-    low_r = high_r = kind(number(r[0]))
-    over = kind(-FAR)
-    sum_r = sum_c = sum_abs = rr = dd = rd = kind(0)
-    for i in range(r.size):
-        x, y = kind(number(r[i])), kind(number(c[i]))
-        d = y - x
-        size, difference = abs(x), abs(d)
-        low_r, high_r = smaller(low_r, x), larger(high_r, x)
-        lower = smaller(slope_1 * size, slope_2 * size + height_2)
-        upper = smaller(smaller(slope_3 * size + height_3, slope_4 * size + height_4), level)
-        over = larger(over, difference - smaller(lower, upper))
-        sum_r += x
-        sum_c += y
-        sum_abs += difference
-        rr += x * x
-        dd += d * d
-        rd += x * d
-    found[LOW_R], found[HIGH_R] = low_r, high_r
-    if level < kind(FAR):
-        found[MATTERS] = kind(over >= -level * kind(NEAR))
-    else:  # nothing differed so far
-        found[MATTERS] = kind(sum_abs > kind(0) or over >= kind(0))
-    found[SUM_R], found[SUM_C], found[SUM_ABS] = sum_r, sum_c, sum_abs
+    low_r, high_r, over, sum_r, sum_c, sum_abs, rr, dd, rd, zeros = row_figures(r, c, lines)
+    found[LOW_R], found[HIGH_R], found[MATTERS] = low_r, high_r, kind(over > kind(0))
+    found[SUM_R], found[SUM_C], found[SUM_ABS], found[ZEROS] = sum_r, sum_c, sum_abs, kind(zeros)
     found[RR], found[DD], found[RD], found[CC] = rr, dd, rd, rr + kind(2) * rd + dd
 
 
@@ -174,45 +151,20 @@ def mean_and_spread(values: np.ndarray, summed: float, squares: float, cancelled
 
 
 @compiled(loose=True)
-def most_over(r: np.ndarray, c: np.ndarray, size: int, lines: np.ndarray, seen: np.ndarray) -> None:
-    """For each part of a size, in the type of the lines: the most that |c - r| is over a line where r is not 0, and at
-    all; how many r are 0, and the largest |c - r| there.
-    """
-    kind = lines.dtype.type
-    slope_1, slope_2, slope_3, slope_4 = lines[0], lines[1], lines[2], lines[3]
-    for part in range(r.size // size):
-        over_1 = over_2 = over_3 = over_4 = kind(-FAR)
-        most = zeros = at_zero = kind(0)
-        for i in range(part * size, (part + 1) * size):
-            value = kind(number(r[i]))
-            zero = kind(value == kind(0))  # a factor, for a branch would not become vector code
-            d = abs(kind(number(c[i])) - value)
-            x = abs(value) + zero * kind(FAR)
-            zeros += zero
-            most, at_zero = larger(most, d), larger(at_zero, d * zero)
-            over_1 = larger(over_1, d - slope_1 * x)
-            over_2 = larger(over_2, d - slope_2 * x)
-            over_3 = larger(over_3, d - slope_3 * x)
-            over_4 = larger(over_4, d - slope_4 * x)
-        seen[part, 0] = max(over_1 - lines[4], over_2 - lines[5], over_3 - lines[6], over_4 - lines[7])
-        seen[part, 1], seen[part, 2], seen[part, 3] = most, zeros, at_zero
-
-
-@compiled(loose=True)
-def most_exactly(r: np.ndarray, c: np.ndarray, lines: np.ndarray) -> tuple[float, float, float]:
-    """In float64: the largest |c - r| / |r| and the most that |c - r| is over a chord where r is not 0, and at all."""
-    slope_2, slope_3, slope_4 = lines[1], lines[2], lines[3]
-    over_2 = over_3 = over_4 = -FAR
-    steepest = most = 0.0
+def is_over(r: np.ndarray, c: np.ndarray, lines: np.ndarray, at_zero: float) -> bool:
+    """In float64: whether some |c - r| is over the lines, or over `at_zero` where r is 0; one on the ray counts."""
+    ray, level = lines[0] * (1.0 - NEAR), lines[LEVEL]
+    slope_1, slope_2, slope_3 = lines[1] * (1.0 + NEAR), lines[2] * (1.0 + NEAR), lines[3] * (1.0 + NEAR)
+    height_1, height_2 = lines[HEIGHTS + 1] * (1.0 + NEAR), lines[HEIGHTS + 2] * (1.0 + NEAR)
+    height_3 = lines[HEIGHTS + 3] * (1.0 + NEAR)
+    most = 0.0
     for i in range(r.size):
         value = wide(r[i])
-        d = abs(wide(c[i]) - value)
-        x = abs(value) if value != 0.0 else math.inf
-        most, steepest = larger(most, d), larger(steepest, d / x)
-        over_2 = larger(over_2, d - slope_2 * x)
-        over_3 = larger(over_3, d - slope_3 * x)
-        over_4 = larger(over_4, d - slope_4 * x)
-    return steepest, max(over_2 - lines[5], over_3 - lines[6], over_4 - lines[7]), most
+        x, d = abs(value), abs(wide(c[i]) - value)
+        lowest = smaller(smaller(ray * x, level), slope_1 * x + height_1)
+        lowest = smaller(lowest, smaller(slope_2 * x + height_2, slope_3 * x + height_3))
+        most = larger(most, d - (lowest if value != 0.0 else at_zero))
+    return bool(most > 0.0)
 
 
 @compiled(loose=True)

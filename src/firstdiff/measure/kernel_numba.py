@@ -28,7 +28,6 @@ from firstdiff.measure.kernel_places import (
     HIGH_R,
     KEYS,
     LEFT,
-    LEVEL,
     LOW_C,
     LOW_R,
     MATTERS,
@@ -36,7 +35,6 @@ from firstdiff.measure.kernel_places import (
     MAX_POWERS,
     MEAN_C,
     MEAN_R,
-    PARTS,
     RC,
     RD,
     REL_SUM,
@@ -59,8 +57,7 @@ from firstdiff.measure.kernel_places import (
 )
 from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PIECE, SAMPLE_STRIDE
 
-_PART = ROW // PARTS
-_NEAR = 2.0**-48  # more than rounding in float64 can hide
+_PART = 256
 _TWICE = 2.0 + 2.0**-20
 _UNDERFLOW = 1e-32  # a sum of float32 squares below this may have lost some of them
 
@@ -90,13 +87,12 @@ def measure(
         if exact:
             loops.add_exactly(block_r, block_c, found)
         exact = exact or outline.lane_lines.itemsize == outline.lines.itemsize
-        zeros = counts[ZEROS]
         for row in range(0, block_r.size, ROW):
             if room.rows[row // ROW, MATTERS] > 0.0:
                 end = min(row + ROW, block_r.size)
-                _scan(block_r[row:end], block_c[row:end], start + first + row, sums, counts, outline, room.parts)
+                _scan(block_r[row:end], block_c[row:end], start + first + row, sums, counts, outline)
         _add_block(block_r, block_c, found, CANCELLED if exact else CANCELLED_NARROW, sums, counts)
-        zeros = counts[ZEROS] - zeros
+        zeros = int(found[ZEROS])
         low, high = _sampled(start + first, stop - first)
         if full:
             _add_sketch(block_r, block_c, zeros, found, sums, counts, outline, details.bins, room.places)
@@ -165,7 +161,7 @@ def _add_block(
     counts[FINITE] += r.size
     sums[MAX_ABS] = max(sums[MAX_ABS], 0.0)
     sums[LOW_R], sums[HIGH_R] = min(sums[LOW_R], found[LOW_R]), max(sums[HIGH_R], found[HIGH_R])
-    reach = sums[MAX_ABS] * (1.0 + _NEAR)
+    reach = sums[MAX_ABS] * (1.0 + loops.NEAR)
     if found[LOW_R] - reach < sums[LOW_C] or found[HIGH_R] + reach > sums[HIGH_C]:
         low, high = loops.bounds(c)
         sums[LOW_C], sums[HIGH_C] = min(sums[LOW_C], low), max(sums[HIGH_C], high)
@@ -212,33 +208,23 @@ def _add_side(
 
 
 @compiled()
-def _scan(
-    r: np.ndarray, c: np.ndarray, start: int, sums: np.ndarray, counts: np.ndarray, outline: Outline, parts: np.ndarray
-) -> None:
-    """Look for zeros, the maximum, the steepest point and corners of the hull: part by part, then one by one."""
-    lines, lane_lines = outline.lines, outline.lane_lines
-    size = _PART if r.size % _PART == 0 else r.size
-    loops.most_over(r, c, size, lane_lines, parts)
-    for part in range(r.size // size):
-        over, most, zeros, at_zero = parts[part, 0], parts[part, 1], parts[part, 2], parts[part, 3]
-        counts[ZEROS] += int(zeros)
-        sums[AT_ZERO] = max(sums[AT_ZERO], at_zero)
-        near = most * loops.NEAR
-        if most == 0.0 or (counts[CORNERS] and over < -near and most + near < lane_lines[LEVEL]):
-            continue
-        first, stop = part * size, (part + 1) * size
-        steepest, over, most = loops.most_exactly(r[first:stop], c[first:stop], lines)
-        if steepest <= sums[STEEPEST] and over <= most * _NEAR and most <= min(sums[MAX_ABS], lines[LEVEL]):
+def _scan(r: np.ndarray, c: np.ndarray, start: int, sums: np.ndarray, counts: np.ndarray, outline: Outline) -> None:
+    """Look for the maximum, the steepest point and corners of the hull: part by part, then one by one."""
+    lines = outline.lines
+    for first in range(0, r.size, _PART):
+        stop = min(first + _PART, r.size)
+        if not loops.is_over(r[first:stop], c[first:stop], lines, sums[AT_ZERO]):
             continue
         for i in range(first, stop):
             x, d = abs(wide(r[i])), abs(wide(c[i]) - wide(r[i]))
             if d > sums[MAX_ABS]:
                 sums[MAX_ABS] = d
                 counts[ARGMAX] = start + i
-            if x > 0.0 and (d / x > sums[STEEPEST] or d > lowest_line(lines, x) * (1.0 + _NEAR)):
+            if x == 0.0:
+                sums[AT_ZERO] = max(sums[AT_ZERO], d)
+            elif d / x > sums[STEEPEST] or d > lowest_line(lines, x) * (1.0 + loops.NEAR):
                 _add_point(x, d, sums, counts, outline)
-    if counts[CORNERS]:
-        in_lane(lines, min(sums[MAX_ABS], lines[LEVEL]), lane_lines)
+    in_lane(lines, outline.lane_lines)
 
 
 @compiled()

@@ -10,12 +10,11 @@ BLOCK = 16384
 ROW = 1024  # short enough for sums in float32 to keep six digits
 ROWS = BLOCK // ROW
 TABLES = 4
-PARTS = 16
 
-# what a row of the survey tells: bounds of the reference, whether a zero of the reference, a new maximum or a point
-# over the hull may be in it, sums of r, c and |c - r|, and products of r, c and d = c - r
-LOW_R, HIGH_R, MATTERS, SUM_R, SUM_C, SUM_ABS, RR, DD, RD, CC = range(10)
-SURVEY = 10  # the last, cc, is not looked for: it follows from the others
+# what a row of the survey tells: bounds of the reference, whether a new maximum or a point over the hull may be in it,
+# sums of r, c and |c - r|, products of r, c and d = c - r, and how many r are 0
+LOW_R, HIGH_R, MATTERS, SUM_R, SUM_C, SUM_ABS, RR, DD, RD, CC, ZEROS = range(11)
+SURVEY = 11
 
 # the figures of a window in `sums`: first those of the survey, which has <r, d> where the sums have <r, c>
 RC = RD
@@ -24,17 +23,21 @@ REL_SUM, MAX_POWERS, TINY, MEAN_R, SPREAD_R, MEAN_C, SPREAD_C, REST = range(SURV
 SUMS = SURVEY + 14
 
 # and in `counts`
-FINITE, ZEROS, ARGMAX, CORNERS, SKETCHED, RELATIVE, KEYS, LEFT = range(8)
-COUNTS = 8
+FINITE, ARGMAX, CORNERS, SKETCHED, RELATIVE, KEYS, LEFT = range(7)
+COUNTS = 7
 
-# the lines over a hull: the slopes of a ray and three chords, their heights at 0, and the height of a level line
+# the lines over a hull: the slopes of a ray and some chords, their heights at 0, and the height of a level line
 CHORDS = 3
-HEIGHTS, LEVEL, LINES = 4, 8, 9
-FAR = 3e38  # higher than any line
+HEIGHTS = 1 + CHORDS
+LEVEL = 2 * HEIGHTS
+LINES = LEVEL + 1
+SCALE = LINES  # of the lines in the type of the lane, by which the smallest of its numbers are far from its bounds
+LANE_LINES = LINES + 1
+NO_LINES = (0.0,) * LINES + (1.0,)
 
 
 class Outline(NamedTuple):
-    """The corners of the hull, the lines of `draw_lines`, and these in the type of the lane."""
+    """The corners of the hull, the lines of `draw_lines`, and these as `in_lane` has them."""
 
     hull_x: np.ndarray
     hull_d: np.ndarray
@@ -53,14 +56,8 @@ class Details(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Memory for one block: the survey of its rows and of all of it, what is found in the parts of a row, and bins."""
+    """Memory for one block: the survey of its rows and of all of it, and bins."""
 
     rows: np.ndarray
     block: np.ndarray
-    parts: np.ndarray
     places: np.ndarray
-
-
-def no_lines(lane: type[np.floating]) -> np.ndarray:
-    """The lines while there is no hull: only zeros of x are not under them."""
-    return np.array([1.0, 0.0, 0.0, 0.0, 0.0, *[FAR] * (LINES - HEIGHTS - 1)], lane)

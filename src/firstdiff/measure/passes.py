@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from firstdiff.measure.accumulator import Accumulator
 from firstdiff.measure.allowed import Allowed
-from firstdiff.measure.plan import SMALL, PairPlan, window_length
+from firstdiff.measure.plan import SMALL, PairPlan, stretch_length, window_length
 from firstdiff.measure.sketch import Sketch
 from firstdiff.measure.threads import Progress, each_window
 from firstdiff.trace import Source
@@ -18,13 +18,22 @@ from firstdiff.trace import Source
 Engine = Literal["numpy", "numba"]
 
 
+class Gathering(Protocol):
+    """The first pass over a stretch: its windows in turn, each given with the flat index it starts at."""
+
+    def add(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None: ...
+
+    def close(self) -> Accumulator: ...
+
+
 @dataclass(frozen=True, slots=True)
 class EngineCalls:
-    """What it does with a window of each side: `measure`, given the flat index it starts at, is the first pass,
-    `detail` the second. `gains_from_threads` is False where they would mostly wait for the interpreter's lock.
+    """What it does: `gather` begins a stretch of a length for the first pass, `detail` does the second for a window.
+
+    `gains_from_threads` is False where they would mostly wait for the interpreter's lock.
     """
 
-    measure: Callable[[np.ndarray, np.ndarray, int, PairPlan], Accumulator]
+    gather: Callable[[np.dtype, np.dtype, PairPlan, int], Gathering]
     detail: Callable[[np.ndarray, np.ndarray, PairPlan, Allowed], Details]
     gains_from_threads: bool
 
@@ -46,13 +55,19 @@ class Passes:
     threads: int
 
     def measure(self, plan: PairPlan, progress: Progress | None = None) -> Accumulator:
-        def work(start: int, stop: int) -> Accumulator:
-            return self.engine.measure(*self._windows(start, stop), start, plan)
+        size, window = self.reference.size, self._length()
 
-        windows = each_window(self.reference.size, self._length(), work, threads=self._threads(), progress=progress)
-        gathered = next(windows, None) or Accumulator()
-        for window in windows:
-            gathered.merge(window)
+        def work(start: int, stop: int) -> Accumulator:
+            gathering = self.engine.gather(self.reference.dtype, self.candidate.dtype, plan, stop - start)
+            for first in range(start, stop, window):
+                gathering.add(*self._windows(first, min(first + window, stop)), first)
+            return gathering.close()
+
+        length = stretch_length(size, window)
+        stretches = each_window(size, length, work, threads=self._threads(), progress=progress)
+        gathered = next(stretches, None) or Accumulator()
+        for stretch in stretches:
+            gathered.merge(stretch)
         return gathered
 
     def detail(self, plan: PairPlan, allowed: Allowed) -> Details:

@@ -15,6 +15,7 @@ from firstdiff.measure.promote import Domain, domain_of, fits_float32
 BLOCK = 1 << 15
 NARROW_BLOCK = 1 << 16
 WINDOW_BYTES = 12 << 20
+_STRETCHES, _WINDOWS = 8, 8
 SMALL = 1 << 16
 
 PERIOD = 1 << 16
@@ -26,6 +27,14 @@ SAMPLE_STRIDE = 11
 def window_length(*types: np.dtype) -> int:
     """Elements of a window: 12 MiB of the wider side, or of float32 where that is wider."""
     return WINDOW_BYTES // max(4, *(dtype.itemsize for dtype in types))
+
+
+def stretch_length(size: int, window: int) -> int:
+    """Elements that are gathered as one, window after window: few stretches, for each begins anew, but no longer than
+    some windows, for threads share them out.
+    """
+    share = -(-size // _STRETCHES // PERIOD) * PERIOD
+    return min(max(share, window), window * _WINDOWS)
 
 
 @dataclass(frozen=True, slots=True)
