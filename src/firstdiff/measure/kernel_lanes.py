@@ -132,12 +132,17 @@ def constant(kind: ir.Type, value: float) -> Any:
     return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
 
 
-def absolute(builder: Any, value: Any) -> Any:
-    """Floats, one or a vector of them, without their signs."""
+def unsigned(lane: ir.Type) -> Any:
+    """The float of a type that has every bit but the sign."""
+    bits = 32 if lane == ir.FloatType() else 64
+    return ir.Constant(ir.IntType(bits), (1 << (bits - 1)) - 1).bitcast(lane)
+
+
+def absolute(builder: Any, value: Any, mask: Any) -> Any:
+    """Floats, one or a vector of them, without their signs; `mask` is `unsigned`."""
     single = (value.type.element if isinstance(value.type, ir.VectorType) else value.type) == ir.FloatType()
     bits = _shaped(ir.IntType(32 if single else 64), value)
-    unsigned = constant(bits, 0x7FFFFFFF if single else 0x7FFFFFFFFFFFFFFF)
-    return builder.bitcast(builder.and_(builder.bitcast(value, bits), unsigned), value.type)
+    return builder.bitcast(builder.and_(builder.bitcast(value, bits), builder.bitcast(mask, bits)), value.type)
 
 
 def every(builder: Any, value: Any, count: int) -> Any:

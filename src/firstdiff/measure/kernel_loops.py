@@ -1,6 +1,7 @@
 """The inner loops of the compiled engine: each runs over one block and becomes vector code.
 
-`loose` ones may take their sums in any order; the others give exactly what they say.
+`loose` ones may take their sums in any order; the others give exactly what they say. Both sides are read at every
+element: what is read at times only does not become vector code.
 """
 
 from __future__ import annotations
@@ -36,13 +37,27 @@ _DOWN = 2.0**-64
 NEAR = 2.0**-48  # more than rounding in float64 can hide
 
 
+@compiled()
+def zeros_of(values: np.ndarray) -> int:
+    """How many are 0."""
+    zeros = 0
+    for i in range(values.size):
+        zeros += int(number(values[i]) == 0)
+    return zeros
+
+
 @compiled(loose=True)
 def survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, found: np.ndarray) -> None:
     """A look at a row in the type of the lines; where there is NaN or an infinity, `DD` is none or infinite."""
     kind = lines.dtype.type
-    low_r, high_r, over, sum_r, sum_c, sum_abs, rr, dd, rd, zeros = row_figures(r, c, lines)
+    low_r, high_r, least, over, sum_r, sum_c, sum_abs, rr, dd, rd = row_figures(r, c, lines)
     found[LOW_R], found[HIGH_R], found[MATTERS] = low_r, high_r, kind(over > kind(0))
-    found[SUM_R], found[SUM_C], found[SUM_ABS], found[ZEROS] = sum_r, sum_c, sum_abs, kind(zeros)
+    found[SUM_R], found[SUM_C], found[SUM_ABS], found[ZEROS] = (
+        sum_r,
+        sum_c,
+        sum_abs,
+        kind(zeros_of(r) if least == kind(0) else 0),
+    )
     found[RR], found[DD], found[RD], found[CC] = rr, dd, rd, rr + kind(2) * rd + dd
 
 
@@ -63,15 +78,6 @@ def is_finite(r: np.ndarray, c: np.ndarray) -> bool:
     for i in range(r.size):
         endless += int(not abs(number(c[i]) - number(r[i])) < math.inf)
     return endless == 0
-
-
-@compiled()
-def zeros_of(values: np.ndarray) -> int:
-    """How many are 0."""
-    zeros = 0
-    for i in range(values.size):
-        zeros += int(number(values[i]) == 0)
-    return zeros
 
 
 @compiled(loose=True)
@@ -174,8 +180,8 @@ def ratios(r: np.ndarray, c: np.ndarray, lane: np.ndarray) -> tuple[float, float
     summed, most = 0.0, kind(0)
     for i in range(r.size):
         x = kind(number(r[i]))
-        d = abs(kind(number(c[i])) - x) if x != kind(0) else kind(0)
-        ratio = d / (abs(x) if x != kind(0) else kind(1))
+        d = abs(kind(number(c[i])) - x)
+        ratio = (d if x != kind(0) else kind(0)) / (abs(x) if x != kind(0) else kind(1))
         summed += np.float64(ratio)
         most = larger(most, ratio)
     return summed, float(most)
@@ -187,7 +193,8 @@ def most_powers(r: np.ndarray, c: np.ndarray, tiny: float) -> float:
     most = 0.0
     for i in range(r.size):
         value = wide(r[i])
-        d = abs(wide(c[i]) - value) if value != 0.0 else 0.0
+        d = abs(wide(c[i]) - value)
+        d = d if value != 0.0 else 0.0
         power = bits_of(larger(abs(value), tiny)) & _EXPONENT
         most = larger(most, d * larger(float_of(_INVERSE - power), _LEAST_INVERSE))
     return most

@@ -57,7 +57,7 @@ from firstdiff.measure.kernel_places import (
 )
 from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PIECE, SAMPLE_STRIDE
 
-_PART = 256
+_PART = 64
 _TWICE = 2.0 + 2.0**-20
 _UNDERFLOW = 1e-32  # a sum of float32 squares below this may have lost some of them
 

@@ -13,16 +13,16 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from firstdiff.measure.kernel_lanes import absolute, constant, every, number_of, select_larger, select_smaller
+from firstdiff.measure.kernel_lanes import absolute, every, number_of, select_larger, select_smaller, unsigned
 from firstdiff.measure.kernel_places import HEIGHTS, LANE_LINES, LEVEL, SCALE
 
-_VECTOR = 32  # bytes
+_VECTOR, _LINE = 32, 64  # bytes of a vector, and that memory is brought in by
 _AHEAD = 2048  # bytes from what is computed with to what is asked for
 _LOOSE = ("contract", "reassoc", "nsz")
 _INDEX, _WORD = ir.IntType(64), ir.IntType(32)
 _BYTES = ir.IntType(8).as_pointer()
 
-# numba's parts, which have no types
+# numba's, without types
 _code: Any = cgutils
 _types: Any = types
 
@@ -30,12 +30,11 @@ Value = Any  # of LLVM's: a number or a vector of them
 
 
 class Figures(NamedTuple):
-    """What a row tells: bounds of the reference, the most that a difference is over the lines, sums, and how many
-    elements of the reference are 0.
-    """
+    """What a row tells: bounds of r and |r|, the most that a difference is over the lines, and sums."""
 
     low_r: Value
     high_r: Value
+    least: Value
     over: Value
     sum_r: Value
     sum_c: Value
@@ -43,7 +42,6 @@ class Figures(NamedTuple):
     rr: Value
     dd: Value
     rd: Value
-    zeros: Value
 
 
 def _added(builder: Any, left: Value, right: Value) -> Value:
@@ -51,11 +49,11 @@ def _added(builder: Any, left: Value, right: Value) -> Value:
 
 
 # how the figures of two parts become those of both
-_JOINED = Figures._make([select_smaller, select_larger, select_larger, *[_added] * 6, ir.IRBuilder.add])
+_JOINED = Figures(select_smaller, select_larger, select_smaller, select_larger, *[_added] * 6)
 
 
 def _taken_in(builder: Any, so_far: Figures, x: Value, y: Value, lines: list[Value]) -> Figures:
-    """The figures with some more elements of the reference and the candidate."""
+    """The figures with some more elements of the reference and the candidate; after the lines stands `unsigned`."""
 
     def plus_product(summed: Value, left: Value, right: Value) -> Value:
         return _added(builder, summed, builder.fmul(left, right, flags=_LOOSE))
@@ -64,16 +62,16 @@ def _taken_in(builder: Any, so_far: Figures, x: Value, y: Value, lines: list[Val
         return plus_product(lines[HEIGHTS + number], lines[number], size)
 
     d = builder.fsub(y, x, flags=_LOOSE)
-    size, difference = absolute(builder, x), absolute(builder, d)
+    size, difference = absolute(builder, x, lines[-1]), absolute(builder, d, lines[-1])
     ray = builder.fmul(lines[0], size, flags=_LOOSE)
     lowest = select_smaller(builder, ray, lines[LEVEL])
     for chord in range(1, HEIGHTS):
         lowest = select_smaller(builder, line(chord), lowest)
     over = builder.fsub(builder.fmul(difference, lines[SCALE], flags=_LOOSE), lowest, flags=_LOOSE)
-    is_zero = builder.sext(builder.fcmp_ordered("==", x, constant(x.type, 0.0)), so_far.zeros.type)
     return Figures(
         low_r=select_smaller(builder, so_far.low_r, x),
         high_r=select_larger(builder, so_far.high_r, x),
+        least=select_smaller(builder, so_far.least, size),
         over=select_larger(builder, so_far.over, over),
         sum_r=_added(builder, so_far.sum_r, x),
         sum_c=_added(builder, so_far.sum_c, y),
@@ -81,14 +79,12 @@ def _taken_in(builder: Any, so_far: Figures, x: Value, y: Value, lines: list[Val
         rr=plus_product(so_far.rr, x, x),
         dd=plus_product(so_far.dd, d, d),
         rd=plus_product(so_far.rd, x, d),
-        zeros=builder.sub(so_far.zeros, is_zero),
     )
 
 
 def _row_figures(_: Any, r: Any, c: Any, lines: Any) -> Any:
-    """`Figures` of a row, in the type of the lines and an integer as wide."""
-    counted = getattr(types, f"int{lines.dtype.bitwidth}")
-    result = _types.Tuple([lines.dtype] * len(Figures._fields[:-1]) + [counted])
+    """`Figures` of a row in the type of the lines."""
+    result = _types.UniTuple(lines.dtype, len(Figures._fields))
 
     def generate(context: Any, builder: Any, signature: Any, passed: Any) -> Any:
         reference, candidate, drawn = (
@@ -97,18 +93,23 @@ def _row_figures(_: Any, r: Any, c: Any, lines: Any) -> Any:
         )
         sides = [(reference.data, r.dtype), (candidate.data, c.dtype)]
         lane = context.get_value_type(lines.dtype)
-        values = [builder.load(builder.gep(drawn.data, [_INDEX(at)])) for at in range(LANE_LINES)]
+        values = [builder.load(builder.gep(drawn.data, [_INDEX(at)])) for at in range(LANE_LINES)] + [unsigned(lane)]
 
         first = _loaded(builder, *sides[0], _INDEX(0), lane)
-        nothing = Figures._make([first, first, *[lane(0.0)] * 7, context.get_value_type(counted)(0)])
-        count = _VECTOR * 8 // lines.dtype.bitwidth
+        nothing = Figures(first, first, absolute(builder, first, values[-1]), *[lane(0.0)] * 7)
+        count, turns = _VECTOR * 8 // lines.dtype.bitwidth, _turns(lines.dtype, r.dtype, c.dtype)
         size = builder.extract_value(reference.shape, 0)
-        whole = builder.and_(size, _INDEX(-count))
-        vectors = _loop(builder, sides, values, nothing, (_INDEX(0), whole), count)
+        whole = builder.and_(size, _INDEX(-count * turns))
+        vectors = _loop(builder, sides, values, nothing, (_INDEX(0), whole), count, turns)
         folded = Figures._make(_folded(builder, join, vector) for join, vector in zip(_JOINED, vectors, strict=True))
-        return context.make_tuple(builder, result, _loop(builder, sides, values, folded, (whole, size), 1))
+        return context.make_tuple(builder, result, _loop(builder, sides, values, folded, (whole, size), 1, 1))
 
     return result(r, c, lines), generate
+
+
+def _turns(lane: Any, *elements: Any) -> int:
+    """How many vectors there are to what memory is brought in by."""
+    return int(_LINE * lane.bitwidth // (_VECTOR * max(element.bitwidth for element in elements)))
 
 
 def _loop(
@@ -118,8 +119,9 @@ def _loop(
     before: Figures,
     bounds: tuple[Value, Value],
     count: int,
+    turns: int,
 ) -> Figures:
-    """Take in the elements between the bounds, so many at a time."""
+    """Take in the elements between the bounds, so many at a time, in several turns between two requests for memory."""
     places = [_code.alloca_once_value(builder, every(builder, value, count)) for value in before]
     lines = [every(builder, value, count) for value in lines]
     kind = lines[0].type
@@ -127,14 +129,16 @@ def _loop(
     kept_lines = [builder.gep(kept, [_INDEX(at)]) for at in range(len(lines))]
     for value, place in zip(lines, kept_lines, strict=True):
         builder.store(value, place)
-    with _code.for_range_slice(builder, *bounds, _INDEX(count), _INDEX) as (at, _):
-        _forget(builder, kept)
+    with _code.for_range_slice(builder, *bounds, _INDEX(count * turns), _INDEX) as (at, _):
         if count > 1:
             for data, _ in sides:
                 _ask_for(builder, data, at)
-        x, y = (_loaded(builder, *side, at, kind) for side in sides)
-        so_far = Figures._make(map(builder.load, places))
-        figures = _taken_in(builder, so_far, x, y, list(map(builder.load, kept_lines)))
+        figures = Figures._make(map(builder.load, places))
+        for turn in range(turns):
+            _forget(builder, kept)
+            here = builder.add(at, _INDEX(turn * count))
+            x, y = (_loaded(builder, *side, here, kind) for side in sides)
+            figures = _taken_in(builder, figures, x, y, list(map(builder.load, kept_lines)))
         for value, place in zip(figures, places, strict=True):
             builder.store(value, place)
     return Figures._make(map(builder.load, places))

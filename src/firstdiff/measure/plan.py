@@ -15,7 +15,7 @@ from firstdiff.measure.promote import Domain, domain_of, fits_float32
 BLOCK = 1 << 15
 NARROW_BLOCK = 1 << 16
 WINDOW_BYTES = 12 << 20
-_STRETCHES, _WINDOWS = 8, 8
+_STRETCHES, _WINDOWS = 16, 8
 SMALL = 1 << 16
 
 PERIOD = 1 << 16
