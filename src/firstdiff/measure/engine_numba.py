@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from firstdiff.measure.cells import Cells
 from firstdiff.measure.engine_numpy import NUMPY, Stretch
 from firstdiff.measure.hull import CAPACITY, ROUNDING, Hull
 from firstdiff.measure.moments import Moments
-from firstdiff.measure.native import flat, is_made, native
+from firstdiff.measure.native import Native, Passed, is_made, native
 from firstdiff.measure.passes import Details, EngineCalls, Gathering
 from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PairPlan
 from firstdiff.measure.promote import fits_float32
@@ -55,13 +55,16 @@ class _Stretch:
     def __init__(self, plan: PairPlan, desk: _Desk) -> None:
         self._plan, self._desk = plan, desk
         self._left = Stretch(plan)
+        self._run: Native | None = None
 
     def add(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
         """Take in a window; `start` is the flat index of its first element."""
         desk = self._desk
         sides = _bits(reference), _bits(candidate)
-        run = native("measure", (*sides, *desk.arguments(start)))
-        run([*flat(sides), start, *desk.passed])
+        if self._run is None:
+            self._run = native("measure", (*sides, *desk.arguments))
+        desk.passed.put((*sides, start))
+        self._run(desk.passed)
         for first, stop in _runs(desk.details.left[: desk.counts[kernel.LEFT]].tolist()):
             self._left.add(reference[first:stop], candidate[first:stop], start + first)
         desk.counts[kernel.LEFT] = 0
@@ -78,7 +81,7 @@ def detail_window(reference: np.ndarray, candidate: np.ndarray, plan: PairPlan, 
     if not supports(reference.dtype, candidate.dtype):
         return NUMPY.detail(reference, candidate, plan, allowed)
     arguments = (_bits(reference), _bits(candidate), float(allowed.atol), float(allowed.rtol))
-    outside = native("count", arguments)(flat(arguments))
+    outside = native("count", arguments)(Passed(arguments))
     if not plan.full:
         return Details(outside, None)
     gathering = gather(reference.dtype, candidate.dtype, plan, reference.size)
@@ -113,17 +116,15 @@ class _Desk:
             np.empty((size // PERIOD + 2) * CELLS_PIECE, np.int32),
             np.empty(size // kernel.BLOCK + 1, np.int64),
         )
-        self._room = kernel.Room(
+        room = kernel.Room(
             np.empty((kernel.ROWS, kernel.SURVEY), lane),
             np.empty(kernel.SURVEY),
             np.empty(kernel.BLOCK, np.int32),
         )
-        self._full = int(full)
-        self.passed = flat(self.arguments(0)[1:])
-
-    def arguments(self, start: int) -> tuple[Any, ...]:
-        """What the kernel takes beside the two sides."""
-        return (start, self._full, self.sums, self.counts, self.outline, self.details, self._room)
+        # what the kernel takes beside the two sides; first where they start
+        self.arguments = (0, int(full), self.sums, self.counts, self.outline, self.details, room)
+        nothing = np.empty(0, lane)
+        self.passed = Passed((nothing, nothing, *self.arguments))
 
     def clear(self, plan: PairPlan) -> None:
         sums, counts = self.sums, self.counts

@@ -9,6 +9,7 @@ import numba
 from llvmlite import ir  # type: ignore[import-untyped]
 from llvmlite.binding import get_host_cpu_features  # type: ignore[import-untyped]
 from numba import types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 
 _WORD = ir.IntType(32)
@@ -32,13 +33,39 @@ def compiled(*, loose: bool = False) -> Callable[[F], F]:
     return cast("Callable[[F], F]", numba.njit(**_OPTIONS, fastmath=_LOOSE if loose else False))
 
 
-def object_code(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[str, bytes]:
-    """A kernel for arguments of these types as machine code: the name of its symbol, and an object file."""
+def object_code(function: Callable[..., Any], arguments: tuple[Any, ...], entry: str) -> bytes:
+    """A kernel for arguments of these types as an object file. Its entry takes two addresses: for the result, and of
+    the arguments, eight bytes each.
+    """
     dispatcher: Any = numba.njit(**_OPTIONS)(function)
     dispatcher.compile(tuple(map(numba.typeof, arguments)))
     (made,) = dispatcher.overloads.values()
-    _, _, (code, _) = made.library.serialize_using_object_code()
-    return made.fndesc.llvm_func_name, code
+    library = made.library.codegen.create_library(entry)
+    library.enable_object_caching()
+    library.add_linking_library(made.library)
+    library.add_ir_module(_entry_module(library, made, entry))
+    with global_compiler_lock:
+        library.finalize()
+    _, _, (code, _) = library.serialize_using_object_code()
+    return bytes(code)
+
+
+def _entry_module(library: Any, kernel: Any, name: str) -> Any:
+    described = kernel.fndesc
+    kind = kernel.target_context.call_conv.get_function_type(described.restype, described.argtypes)
+    module = library.create_ir_module(name)
+    called = ir.Function(module, kind, described.llvm_func_name)
+    eights = ir.IntType(64).as_pointer()
+    entry = ir.Function(module, ir.FunctionType(_WORD, [eights, eights]), name)
+    builder = ir.IRBuilder(entry.append_basic_block())
+    result = builder.bitcast(entry.args[0], kind.args[0])
+    error = builder.alloca(kind.args[1].pointee)
+    passed = []
+    for at, wanted in enumerate(kind.args[2:]):
+        place = builder.gep(entry.args[1], [_WORD(at)])
+        passed.append(builder.load(builder.bitcast(place, wanted.as_pointer())))
+    builder.ret(builder.call(called, [result, error, *passed]))
+    return module
 
 
 def _selected(builder: Any, test: str, left: Any, right: Any) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from struct import pack_into
 from threading import Lock
 from typing import Any, Literal, final
 
@@ -26,19 +27,20 @@ Kernel = Literal["measure", "count"]
 # what the kernels take their constants from
 _CONSTANTS = ("cells.py", "direction.py", "hull.py", "plan.py", "sketch.py")
 _DIGEST_SIZE = 32
+ENTRY = "firstdiff_entry"
 _lock = Lock()
 _loaded: dict[tuple[str, ...], Native] = {}
 
 
 def native(kernel: Kernel, arguments: tuple[Any, ...]) -> Native:
     """The code of a kernel for arrays of these types; the first two arguments tell."""
-    key = _key(kernel, arguments)
+    key = kernel, arguments[0].dtype.str, arguments[1].dtype.str
     found = _loaded.get(key)
     if found is None:
         with _lock:
             found = _loaded.get(key)
             if found is None:
-                found = _loaded[key] = Native(*(_read(_file(key)) or _make(kernel, arguments, _file(key))), arguments)
+                found = _loaded[key] = Native(_read(_file(key)) or _make(kernel, arguments, _file(key)))
     return found
 
 
@@ -52,43 +54,55 @@ def is_made(kernel: Kernel, *sides: np.dtype) -> bool:
 class Native:
     """A function of machine code, which runs without the interpreter's lock."""
 
-    def __init__(self, symbol: str, code: bytes, arguments: tuple[Any, ...]) -> None:
+    def __init__(self, code: bytes) -> None:
         self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _target())
         self._engine.add_object_file(binding.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
-        kinds = [ctypes.c_double if type(item) is float else ctypes.c_ssize_t for item in flat(arguments)]
-        call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, *kinds)
-        self._call = call(self._engine.get_function_address(symbol))
+        call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+        self._call = call(self._engine.get_function_address(ENTRY))
 
-    def __call__(self, arguments: list[int | float]) -> int:
-        """Run it on `flat` arguments; the whole number it gives, if it gives one."""
-        result, error = ctypes.c_int64(), ctypes.c_void_p()
-        status = self._call(ctypes.addressof(result), ctypes.addressof(error), *arguments)
+    def __call__(self, passed: Passed) -> int:
+        """The whole number it gives, if it gives one."""
+        result = ctypes.c_int64()
+        status = self._call(ctypes.addressof(result), passed.address)
         if status != 0:
             raise RuntimeError(f"a kernel ended with status {status}")
         return result.value
 
 
-def flat(arguments: tuple[Any, ...]) -> list[int | float]:
+@final
+class Passed:
+    """Arguments where machine code finds them; the arrays must outlive the call."""
+
+    def __init__(self, arguments: tuple[Any, ...]) -> None:
+        values = _flat(arguments)
+        self._kinds = "".join("d" if type(value) is float else "q" for value in values)
+        self._memory = (ctypes.c_int64 * len(values))()
+        self.address = ctypes.addressof(self._memory)
+        pack_into(self._kinds, self._memory, 0, *values)
+
+    def put(self, arguments: tuple[Any, ...]) -> None:
+        """Others of the same types in place of the first ones."""
+        values = _flat(arguments)
+        pack_into(self._kinds[: len(values)], self._memory, 0, *values)
+
+
+def _flat(arguments: tuple[Any, ...]) -> list[int | float]:
     """As numba passes them: an array is who owns it (nobody), its size, width, address, shape and strides."""
-    passed: list[int | float] = []
+    flat: list[int | float] = []
     for argument in arguments:
         if isinstance(argument, np.ndarray):
-            passed += (0, 0, argument.size, argument.itemsize, argument.ctypes.data)
-            passed += argument.shape
-            passed += argument.strides
+            flat += (0, 0, argument.size, argument.itemsize, argument.__array_interface__["data"][0])
+            flat += argument.shape
+            flat += argument.strides
         elif isinstance(argument, tuple):
-            passed += flat(argument)
+            flat += _flat(argument)
         else:
-            passed.append(argument)
-    return passed
+            flat.append(argument)
+    return flat
 
 
-def _key(kernel: Kernel, arguments: tuple[Any, ...]) -> tuple[str, ...]:
-    return kernel, arguments[0].dtype.str, arguments[1].dtype.str
-
-
-def _make(kernel: Kernel, arguments: tuple[Any, ...], file: Path) -> tuple[str, bytes]:
+def _make(kernel: Kernel, arguments: tuple[Any, ...], file: Path) -> bytes:
     import logging
 
     logging.getLogger("firstdiff").warning("compiling %s, which takes some seconds once", file.stem)
@@ -96,9 +110,9 @@ def _make(kernel: Kernel, arguments: tuple[Any, ...], file: Path) -> tuple[str, 
     from firstdiff.measure.kernel_lanes import object_code
 
     functions: dict[Kernel, Callable[..., Any]] = {"measure": kernel_numba.measure, "count": kernel_numba.count}
-    symbol, code = object_code(functions[kernel], arguments)
-    _keep(file, symbol.encode() + b"\n" + code)
-    return symbol, code
+    code = object_code(functions[kernel], arguments, ENTRY)
+    _keep(file, code)
+    return code
 
 
 def _keep(file: Path, content: bytes) -> None:
@@ -113,17 +127,14 @@ def _keep(file: Path, content: bytes) -> None:
         return
 
 
-def _read(file: Path) -> tuple[str, bytes] | None:
+def _read(file: Path) -> bytes | None:
     """What was kept; a file that is damaged counts as none, for the linker would end the process."""
     try:
         data = file.read_bytes()
     except OSError:
         return None
     content = data[_DIGEST_SIZE:]
-    if sha256(content).digest() != data[:_DIGEST_SIZE]:
-        return None
-    symbol, _, code = content.partition(b"\n")
-    return symbol.decode(), code
+    return content if sha256(content).digest() == data[:_DIGEST_SIZE] else None
 
 
 def _file(key: tuple[str, ...]) -> Path:
