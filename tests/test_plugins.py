@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
+
+from firstdiff.installed import EntryPoint, entry_points
+from firstdiff.plugins import HOOKS
 
 MODULE = """
 import numpy as np
@@ -50,3 +55,39 @@ def test_a_strangers_reader_that_does_not_load_is_named_and_left_out(package: Pa
     assert done.returncode == 2
     assert "warning: plugin 'mine' of stranger (stranger:FORMAT) does not load: No module named" in done.stderr
     assert "is of no format that firstdiff reads" in done.stderr
+
+
+def described(found: list[EntryPoint]) -> set[tuple[str, str, str]]:
+    return {(entry.group, entry.name, entry.value) for entry in found}
+
+
+def test_entry_points_are_those_that_python_finds() -> None:
+    for group in (*(f"firstdiff.{hook}" for hook in HOOKS), "console_scripts", "pytest11"):
+        theirs = {(entry.group, entry.name, entry.value) for entry in metadata.entry_points(group=group)}
+        assert {entry for entry in described(entry_points(group)) if entry[0] == group} == theirs
+    (plain,) = (entry for entry in entry_points("firstdiff.readers") if entry.name == "npy")
+    assert plain.package == "firstdiff"
+    assert plain.load().name == "npy"
+
+
+def test_of_packages_of_one_name_the_first_on_the_path_counts(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other" / "Stranger-2.0.dist-info"
+    other.mkdir(parents=True)
+    text = "# a note\n[firstdiff.readers]\nnewer = stranger:FORMAT\n\n[unrelated]\nx = y:z\n"
+    (other / "entry_points.txt").write_text(text)
+    monkeypatch.setattr(sys, "path", [str(package), str(other.parent), str(tmp_path / "missing")])
+    assert described(entry_points("firstdiff.")) == {("firstdiff.readers", "mine", "stranger:FORMAT")}
+    monkeypatch.setattr(sys, "path", [str(other.parent), str(package)])
+    assert described(entry_points("firstdiff.")) == {("firstdiff.readers", "newer", "stranger:FORMAT")}
+
+
+def test_packages_in_an_archive_on_the_path_count_too(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ZipFile(tmp_path / "site.zip", "w") as archive:
+        for file in (package / "stranger-1.0.dist-info").iterdir():
+            archive.write(file, f"stranger-1.0.dist-info/{file.name}")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site.zip")])
+    assert described(entry_points("firstdiff.")) == {("firstdiff.readers", "mine", "stranger:FORMAT")}

@@ -6,12 +6,11 @@ A package adds to a table with `[project.entry-points."firstdiff.readers"]`; `do
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from firstdiff.errors import FirstdiffError
+from firstdiff.installed import EntryPoint, entry_points
 
 Hook = Literal["readers", "pairing", "alignment", "hypotheses", "checks", "reports", "engines"]
 HOOKS: tuple[Hook, ...] = get_args(Hook)
@@ -22,8 +21,7 @@ class PluginError(FirstdiffError):
     """A plugin could not be loaded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
+class Plugin(NamedTuple):
     """One entry of a table; `package` is the distribution it came with."""
 
     hook: Hook
@@ -42,18 +40,15 @@ class Plugin:
 
 
 @cache
-def _entries() -> Any:  # SelectableGroups in Python 3.11, EntryPoints later; both select
+def _entries() -> list[EntryPoint]:
     """Those of every installed package, looked through once."""
-    return entry_points()
+    return entry_points(f"{_OWN}.")
 
 
 @cache
 def listed(hook: Hook) -> tuple[Plugin, ...]:
     """The entries of one table, firstdiff's own first, then by name."""
-    found = [
-        Plugin(hook, entry.name, entry.dist.name if entry.dist else "unknown", entry)
-        for entry in _entries().select(group=f"{_OWN}.{hook}")
-    ]
+    found = [Plugin(hook, entry.name, entry.package, entry) for entry in _entries() if entry.group == f"{_OWN}.{hook}"]
     return tuple(sorted(found, key=lambda plugin: (plugin.package != _OWN, plugin.name)))
 
 

@@ -104,6 +104,8 @@ def main() -> None:
         # the reader of our output left; python would complain once more while flushing at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    finally:
+        gc.freeze()  # everything goes with the process now: python need not look for garbage first
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

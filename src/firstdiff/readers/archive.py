@@ -49,7 +49,7 @@ def open_archive(blob: Blob, kind: str) -> Tree:
 
 
 def _open_zip(blob: Blob) -> Tree:
-    members = [member for member in read_directory(blob) if not member.name.endswith("/")]
+    members = [member for member in read_directory(blob).members if not member.name.endswith("/")]
     limits = Limits.from_environment()
     _refuse_crowd(len(members), limits)
     unpack.refuse_bomb(sum(member.size for member in members), blob.size, limits)

@@ -8,11 +8,10 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from io import BufferedReader, FileIO, RawIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 from firstdiff.errors import ReadError
 
@@ -57,8 +56,7 @@ def file_kept_open() -> Iterator[None]:
             _kept.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(NamedTuple):
     """`size` bytes of a file on disk, from `offset` on."""
 
     path: str

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import Blob
 from firstdiff.trace import Source
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A tensor inside a file: its own name there ("" where the file holds just one), and its values or an error."""
 
     name: str
     source: Source | ReadError
-    attrs: dict[str, Any] = field(default_factory=dict)
+    attrs: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(NamedTuple):
     """One file format, and one entry of the hook `firstdiff.readers`.
 
     name: what messages call it

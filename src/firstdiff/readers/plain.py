@@ -116,7 +116,7 @@ def _short(file: _File, item: Found, several: bool) -> str:
 
 
 def _tensor(name: str, item: Found) -> Tensor:
-    record = Record(name=name, attrs=item.attrs)
+    record = Record(name=name, attrs=item.attrs or {})
     if isinstance(item.source, ReadError):
         return Tensor(record, error=item.source.finding)
     return Tensor(record, item.source)

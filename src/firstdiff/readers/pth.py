@@ -7,6 +7,7 @@ its own, stored as it is in memory.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Any, NamedTuple, final
 
 from firstdiff.errors import ReadError, RefusedError
@@ -19,7 +20,7 @@ from firstdiff.readers.pickles.torch_classes import STORAGES
 from firstdiff.readers.pickles.torch_objects import TORCH, Storage, expand
 from firstdiff.readers.pickles.values import MOST_ARGUMENTS, Budget, Leaf, Opaque, Symbol, refused, shown
 from firstdiff.readers.torch_legacy import MAGIC, is_tar, open_legacy
-from firstdiff.readers.zip_directory import STORED, Member, open_member, read_directory
+from firstdiff.readers.zip_directory import STORED, Directory, Member, open_member, read_directory
 
 _PICKLE_SUFFIXES = (".pkl", ".pickle")
 _SUFFIXES = (".pth", ".pt", ".bin", ".ckpt", *_PICKLE_SUFFIXES)
@@ -65,7 +66,24 @@ def _open(blob: Blob) -> list[Found]:
 
 
 def _open_zip(blob: Blob, front: bytes) -> list[Found]:
-    members = {member.name: member for member in read_directory(blob)}
+    layout = _layout_of(read_directory(blob))
+    big_endian = layout.order is not None and _is_big_endian(_content(blob, layout.order, front))
+    storages = _Storages(blob, layout.members, layout.folder, big_endian=big_endian)
+    return _named_once(_content(blob, layout.structure, front), storages)
+
+
+class _Layout(NamedTuple):
+    """Where torch put what in a zip."""
+
+    structure: Member
+    order: Member | None
+    folder: str
+    members: dict[str, Member]
+
+
+@lru_cache(maxsize=1)
+def _layout_of(directory: Directory) -> _Layout:
+    members = {member.name: member for member in directory.members}
     structure = next((name for name in members if name == _STRUCTURE or name.endswith("/" + _STRUCTURE)), None)
     prefix = (structure or "").removesuffix(_STRUCTURE)
     if f"{prefix}constants.pkl" in members:
@@ -74,10 +92,7 @@ def _open_zip(blob: Blob, front: bytes) -> list[Found]:
         )
     if structure is None:
         raise ReadError(f"is a zip without a {_STRUCTURE}, so not what torch.save writes")
-    order = members.get(f"{prefix}byteorder")
-    big_endian = order is not None and _is_big_endian(_content(blob, order, front))
-    storages = _Storages(blob, members, f"{prefix}data/", big_endian=big_endian)
-    return _named_once(_content(blob, members[structure], front), storages)
+    return _Layout(members[structure], members.get(f"{prefix}byteorder"), f"{prefix}data/", members)
 
 
 def _content(blob: Blob, member: Member, front: bytes) -> bytes:

@@ -6,7 +6,7 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from firstdiff.errors import ReadError, RefusedError
 from firstdiff.readers.blob import Blob
@@ -16,16 +16,14 @@ _JUNK_FOLDERS = {"__MACOSX", "__pycache__"}
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """A member that is there and will not be read."""
 
     name: str
     error: ReadError
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(NamedTuple):
     label: str
     blobs: tuple[Blob, ...]
     refusals: tuple[Refusal, ...] = ()
@@ -37,7 +35,7 @@ class Tree:
         twins = [name for name, count in counts.items() if count > 1]
         refusals = [Refusal(name, RefusedError(f"is in the archive {counts[name]} times")) for name in twins]
         blobs = tuple(blob for blob in self.blobs if counts[blob.name] == 1)
-        return replace(self, blobs=blobs, refusals=(*self.refusals, *refusals))
+        return self._replace(blobs=blobs, refusals=(*self.refusals, *refusals))
 
 
 def is_junk(name: str) -> bool:

@@ -25,6 +25,8 @@ _END64_SIZE = _END64.size + _END64_LOCATOR.size
 _TAIL = _END64_SIZE + _END.size + (1 << 16)
 _SHORT_TAIL = 4096
 _ENTRY = struct.Struct("<4sxB2x2H4x3L3H4x2L")
+_CHECKSUM, _LENGTHS_AT, _LENGTHS = 16, 28, struct.Struct("<3H")  # within an entry
+_FEW = 64  # members of a directory worth keeping
 _LOCAL = struct.Struct("<4s5H3L2H")
 _CUT_OFF = "reaches past the end of its archive; was it cut off?"
 _FULL32, _FULL16 = 0xFFFFFFFF, 0xFFFF
@@ -43,8 +45,18 @@ class Member(NamedTuple):
     crc: int
 
 
-def read_directory(blob: Blob) -> list[Member]:
-    """Every entry, in the order of the directory; ReadError where there is none."""
+@final
+class Directory:
+    """The members of a zip, in order. Zips that differ in their checksums alone, as the files of a dump do, share one
+    where all members are stored, for then nobody asks for a checksum.
+    """
+
+    def __init__(self, members: tuple[Member, ...]) -> None:
+        self.members = members
+
+
+def read_directory(blob: Blob) -> Directory:
+    """The directory of a zip; ReadError where there is none."""
     extent = blob.extent()
     tail, at = _find_end(extent)
     if at < 0 or at + _END.size > len(tail):
@@ -60,10 +72,42 @@ def read_directory(blob: Blob) -> list[Member]:
         raise ReadError("has a zip directory that does not fit into the file; was it cut off?")
     first = end - length - (extent.size - len(tail))
     directory = tail[first : first + length] if first >= 0 else extent.read(end - length, length)
-    members = list(_entries(directory, shift))
-    if len(members) != count:
-        raise ReadError(f"has a zip directory of {len(members)} entries where its end says {count}")
-    return members
+    known = _known.get((len(directory), shift, count))
+    if known is not None and known.without_checksums == _blanked(directory, known.checksums):
+        return known.directory
+    read = Directory(tuple(_entries(directory, shift)))
+    if len(read.members) != count:
+        raise ReadError(f"has a zip directory of {len(read.members)} entries where its end says {count}")
+    if count <= _FEW and all(member.method == STORED for member in read.members):
+        checksums = tuple(_checksums(directory))
+        _known.clear()
+        _known[len(directory), shift, count] = _Known(_blanked(directory, checksums), checksums, read)
+    return read
+
+
+class _Known(NamedTuple):
+    """A directory read before, and where in its bytes the checksums lie."""
+
+    without_checksums: bytes
+    checksums: tuple[int, ...]
+    directory: Directory
+
+
+_known: dict[tuple[int, int, int], _Known] = {}
+
+
+def _blanked(directory: bytes, checksums: tuple[int, ...]) -> bytes:
+    blanked = bytearray(directory)
+    for at in checksums:
+        blanked[at : at + 4] = bytes(4)
+    return bytes(blanked)
+
+
+def _checksums(directory: bytes) -> Iterator[int]:
+    at = 0
+    while at + _ENTRY.size <= len(directory):
+        yield at + _CHECKSUM
+        at += _ENTRY.size + sum(_LENGTHS.unpack_from(directory, at + _LENGTHS_AT))
 
 
 def _find_end(extent: Extent) -> tuple[bytes, int]:
