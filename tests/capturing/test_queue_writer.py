@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,22 +27,18 @@ def test_tensors_are_written_in_order(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["again"].values().read(), [7, 7, 7])
 
 
-class Gate:
-    """A trace writer that waits until it is let through, and notes how much it was given."""
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_waits_is_bounded_in_bytes(tmp_path: Path, beside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    let_through = threading.Event()
+    save = TraceWriter.save
 
-    def __init__(self, trace: TraceWriter) -> None:
-        self._trace = trace
-        self.open = threading.Event()
+    def when_let_through(*given: Any) -> dict[str, Any]:
+        assert let_through.wait(30)
+        return save(*given)
 
-    def write(self, record: Record, array: np.ndarray) -> int:
-        assert self.open.wait(30)
-        return self._trace.write(record, array)
-
-
-def test_what_waits_is_bounded_in_bytes(tmp_path: Path) -> None:
+    monkeypatch.setattr(TraceWriter, "save", when_let_through)
     with TraceWriter(tmp_path / "t") as trace:
-        gate = Gate(trace)
-        queue = QueueWriter(gate, waiting_bytes=1000)  # type: ignore[arg-type]
+        queue = QueueWriter(trace, waiting_bytes=1000, beside=beside)
         accepted = threading.Semaphore(0)
 
         def produce() -> None:
@@ -53,7 +51,7 @@ def test_what_waits_is_bounded_in_bytes(tmp_path: Path) -> None:
         assert accepted.acquire(timeout=30)
         assert accepted.acquire(timeout=30)
         assert not accepted.acquire(timeout=0.2), "a third would be 1200 bytes"
-        gate.open.set()
+        let_through.set()
         producer.join(30)
         queue.finish()
     assert len(open_trace(tmp_path / "t")) == 6
@@ -83,3 +81,43 @@ def test_after_a_failure_everything_is_dropped_and_nobody_waits(spoil: str, tmp_
     assert isinstance(queue.error, WriteError)
     assert "bad" in str(queue.error)
     assert [tensor.name for tensor in open_trace(tmp_path / "t")] == ["fine"]
+
+
+def test_model_and_writer_take_turns_unless_the_model_computes_elsewhere(tmp_path: Path) -> None:
+    def written(beside: bool) -> int:
+        with TraceWriter(tmp_path / str(beside)) as trace:
+            queue = QueueWriter(trace, waiting_bytes=1000, beside=beside)
+            queue.put(Record(name="x", seq=0), np.zeros(100, np.uint8))
+            deadline = time.monotonic() + (30 if beside else 0.1)
+            while not trace.count and time.monotonic() < deadline:
+                time.sleep(0.01)
+            count = trace.count
+            queue.put(Record(name="y", seq=1), np.zeros(900, np.uint8))
+            assert beside or trace.count == 2, "its turn is over when `put` returns"
+            queue.finish()
+        return count
+
+    assert written(beside=False) == 0
+    assert written(beside=True) == 1
+
+
+def test_what_waits_long_is_written_without_a_turn(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "t") as trace:
+        queue = QueueWriter(trace)
+        queue.put(Record(name="x", seq=0), np.zeros(3))
+        deadline = time.monotonic() + 30
+        while not trace.count and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert trace.count == 1
+        queue.finish()
+
+
+def test_no_values_are_left_behind_without_a_line(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "t") as trace:
+        queue = QueueWriter(trace)
+        queue.put(Record(name="fine", seq=0), np.zeros(3))
+        queue.put(Record(name="bad", seq=1), np.array(["text"]))
+        for number in range(2, 20):
+            queue.put(Record(name=f"x{number}", seq=number), np.zeros(1000))
+        queue.finish()
+    assert [file.name for file in (tmp_path / "t").glob("*.npy")] == ["000000.npy"]

@@ -157,7 +157,7 @@ class Capture:
         made_by = producer(torch=torch.__version__, model=type(self._model).__name__)
         self._trace = TraceWriter(self.path, producer=made_by, header=header, overwrite=self._overwrite)
         undo.callback(self._abandon, "the capture did not begin")
-        self._queue = QueueWriter(self._trace, self._queue_bytes)
+        self._queue = QueueWriter(self._trace, self._queue_bytes, beside=_computes_elsewhere(self._model))
         undo.callback(self._queue.finish)
         self._session = Session(self._queue, self._options.filters, rank=self._rank, world=self._world)
         self._watch = Watch(self._model, self._session, self._options, self._saved.save if self._saved else None)
@@ -205,6 +205,10 @@ def _checked_model(model: Any) -> torch.nn.Module:
             f"capture takes a torch.nn.Module, not {type(model).__name__}; use record() and tap() for anything else"
         )
     return model
+
+
+def _computes_elsewhere(model: torch.nn.Module) -> bool:
+    return any(parameter.device.type != "cpu" for parameter in model.parameters())
 
 
 def _rank_and_world() -> tuple[int, int]:

@@ -48,7 +48,7 @@ class TraceWriter:
         overwrite: bool = False,
     ) -> None:
         self.path = Path(path)
-        self._count = 0
+        self.count = 0
         self._broken = False
         self._held: list[dict[str, Any]] = []
         self._header = {
@@ -66,21 +66,41 @@ class TraceWriter:
 
     def write(self, record: Record, array: np.ndarray) -> int:
         """Write the values, then the line that makes them part of the trace; returns the line's number."""
-        file = self.path / f"{self._count:06d}.npy"
+        return self.append(record, self.save(record, array, self.count))
+
+    def save(self, record: Record, array: np.ndarray, number: int) -> dict[str, Any]:
+        """Write the values of a line to come, from any thread; returns what `append` wants to know of them."""
+        file = self.path / f"{number:06d}.npy"
         if not dtypes.is_supported(array.dtype):
             raise WriteError(f"{record.name} has elements of type {array.dtype}, which a trace cannot hold")
         try:
             _save(file, array.view(dtypes.bits_of(array.dtype)) if dtypes.is_extended(array.dtype) else array)
         except OSError as error:
-            with suppress(OSError):
-                file.unlink()  # a full disk gets room for trace.json to say so
+            self.forget(number)  # a full disk gets room for trace.json to say so
             raise self._failed(record, error) from error
-        held = {"file": file.name, "dtype": dtypes.name_of(array.dtype), "shape": list(array.shape)}
-        return self._append(record, held)
+        return {"file": file.name, "dtype": dtypes.name_of(array.dtype), "shape": list(array.shape)}
+
+    def forget(self, number: int) -> None:
+        """Delete the values that were saved for a line that will not come."""
+        with suppress(OSError):
+            (self.path / f"{number:06d}.npy").unlink()
+
+    def append(self, record: Record, held: dict[str, Any]) -> int:
+        """Write the line for values that were saved for it; returns its number."""
+        if self._broken:
+            raise WriteError(f"cannot write {record.name} to {self.path}: an earlier tensor could not be written")
+        try:
+            self._lines.write(to_json(record.to_line() | held) + "\n")
+            self._lines.flush()
+        except OSError as error:
+            raise self._failed(record, error) from error
+        self._held.append(held)
+        self.count += 1
+        return self.count - 1
 
     def repeat(self, record: Record, number: int) -> int:
         """Write a line for values that line `number` holds already: both name the same file."""
-        return self._append(record, self._held[number])
+        return self.append(record, self._held[number])
 
     def add_floors(self, floors: Mapping[int, Mapping[str, Any]]) -> None:
         """Give lines, by number, a noise floor; the lines are replaced all at once, or not at all."""
@@ -95,7 +115,7 @@ class TraceWriter:
         """Mark the trace complete and let others at it; `fields` are added to trace.json."""
         if self._lock.closed:
             return
-        self._header |= {"complete": True, "tensors": self._count, **fields}
+        self._header |= {"complete": True, "tensors": self.count, **fields}
         try:
             with suppress(OSError) if self._broken else nullcontext():
                 self._lines.close()
@@ -117,18 +137,6 @@ class TraceWriter:
             self.close()
         else:
             self.abandon(f"{type(error).__name__}: {error}")
-
-    def _append(self, record: Record, data: dict[str, Any]) -> int:
-        if self._broken:
-            raise WriteError(f"cannot write {record.name} to {self.path}: an earlier tensor could not be written")
-        try:
-            self._lines.write(to_json(record.to_line() | data) + "\n")
-            self._lines.flush()
-        except OSError as error:
-            raise self._failed(record, error) from error
-        self._held.append(data)
-        self._count += 1
-        return self._count - 1
 
     def _failed(self, record: Record, error: OSError) -> WriteError:
         """No line may follow one that is torn."""
