@@ -338,6 +338,22 @@ def test_keys_and_legend_are_listed(page: Page, mixed: str) -> None:
     expect(page.get_by_role("dialog", name="Legend").get_by_text("only in the candidate")).to_be_visible()
 
 
+@pytest.mark.parametrize("width", [360, 1280])
+def test_names_counts_and_the_first_divergence_stay_in_sight(
+    new_context: Callable[..., BrowserContext], demo: str, width: int
+) -> None:
+    page = new_context(viewport={"width": width, "height": 640}).new_page()
+    on.opened(page, demo)
+    page.keyboard.press("e")
+    page.keyboard.press("j")
+    page.keyboard.press("End")
+    head = page.get_by_role("region", name="Comparison", exact=True)
+    assert head.evaluate("head => head.getBoundingClientRect().top") == 0
+    for part in (".reference .label", ".candidate .label", ".first .key", ".counts .match", ".counts .mismatch"):
+        expect(head.locator(part)).to_be_in_viewport(ratio=1)
+    assert head.evaluate("head => head.getBoundingClientRect().height") < 160
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 820, 1280, 3840])
 def test_it_fits_every_window_and_axe_finds_nothing(
