@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from firstdiff import plugins
@@ -68,9 +69,14 @@ def formats() -> tuple[Format, ...]:
     return plugins.loaded("readers")
 
 
+@lru_cache(maxsize=256)
+def _formats_of(suffix: str) -> tuple[Format, ...]:
+    return tuple(entry for entry in formats() if suffix in entry.suffixes)
+
+
 def format_of(blob: Blob, warnings: list[str]) -> Format | None:
     """The reader for a blob: the one its ending names, unless its first bytes say otherwise, which is warned of."""
-    by_name = [entry for entry in formats() if blob.suffix in entry.suffixes]
+    by_name = _formats_of(blob.suffix)
     try:
         for entry in by_name:
             if entry.sniff(blob):
