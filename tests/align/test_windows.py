@@ -9,7 +9,7 @@ import pytest
 from firstdiff.align.recipe import Recipe
 from firstdiff.align.tiled import Tiled
 from firstdiff.align.windows import Slabs
-from firstdiff.trace import ArraySource
+from firstdiff.trace import ArraySource, Boxes
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16, np.uint8], ids=str)
@@ -31,7 +31,7 @@ def test_a_turned_tensor_comes_out_in_order_whatever_the_window(
 
 def test_narrow_windows_of_long_rows_are_cut_from_one_slab() -> None:
     array = np.arange(100_000 * 8, dtype=np.float32).reshape(100_000, 8)
-    slabs = Slabs((8, 100_000), [((0, 0), array.T)], array.dtype)
+    slabs = Slabs(Boxes((8, 100_000), (((0, 0), array.T),)), array.dtype)
     first, second = slabs.window(0, 50), slabs.window(200_000, 200_050)
     assert np.shares_memory(first.base, second.base)
     np.testing.assert_array_equal(second, array.T.ravel()[200_000:200_050])

@@ -18,7 +18,7 @@ import numpy as np
 from firstdiff.align.lazy import Lazy, common_dtype
 from firstdiff.align.notation import Shape
 from firstdiff.align.windows import Slabs
-from firstdiff.trace import Source
+from firstdiff.trace import Boxes, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,10 @@ class Tiled(Lazy):
 
     @cached_property
     def _slabs(self) -> Slabs:
-        return Slabs(self.axes, [(tile.start, tile.array) for tile in self.tiles], self.dtype)
+        return Slabs(self.boxes(), self.dtype)
+
+    def boxes(self) -> Boxes:
+        return Boxes(self.axes, tuple((tile.start, tile.array) for tile in self.tiles))
 
     def window(self, start: int, stop: int) -> np.ndarray:
         return self._slabs.window(start, stop)

@@ -12,8 +12,8 @@ from typing import final
 import numpy as np
 
 from firstdiff import dtypes, memory
+from firstdiff.trace import Box, Boxes
 
-Box = tuple[tuple[int, ...], np.ndarray]  # the first index, and a view with a dimension for every axis
 _SMALL = 1 << 12  # elements that may be read in any order
 _TILE = 1 << 16  # elements that are turned at once; both sides of it stay in the cache
 _ODD = 8
@@ -30,12 +30,13 @@ class Slabs:
     memory it touches. Such windows are cut from slabs wide enough to use whole lines; the last few are kept.
     """
 
-    def __init__(self, axes: tuple[int, ...], boxes: Sequence[Box], dtype: np.dtype) -> None:
-        self._axes = axes
+    def __init__(self, lying: Boxes, dtype: np.dtype) -> None:
+        self._axes, boxes = lying.axes, lying.boxes
         self._dtype = dtype
         # bf16 and fp8 are copied as plain integers: numpy would take them one by one
         self._stored = dtypes.bits_of(dtype) if all(array.dtype == dtype for _, array in boxes) else dtype
-        self._boxes = [(at, array.view(self._stored) if array.dtype == dtype else array) for at, array in boxes]
+        self._boxes = tuple((at, array.view(self._stored) if array.dtype == dtype else array) for at, array in boxes)
+        self._lying = Boxes(self._axes, self._boxes)
         self._slab = self._slab_size()
         self._kept: OrderedDict[int, Future[np.ndarray]] = OrderedDict()
         self._lock = Lock()
@@ -44,7 +45,7 @@ class Slabs:
         stop = min(stop, prod(self._axes))
         if start >= stop:
             return np.empty(0, self._dtype)
-        in_place = _in_place(self._axes, self._boxes, start, stop)
+        in_place = self._lying.in_place(start, stop)
         if in_place is not None:
             return in_place.astype(self._stored, copy=False).view(self._dtype)
         if stop - start >= self._slab:
@@ -102,23 +103,6 @@ class Slabs:
                 columns = min(max(_RUN // array.itemsize, 1), self._axes[fast], _SLAB_BYTES // (row * array.itemsize))
                 sizes.append(row * max(columns, 1))
         return max(sizes)
-
-
-def _in_place(axes: tuple[int, ...], boxes: Sequence[Box], start: int, stop: int) -> np.ndarray | None:
-    """The range as it lies in memory, where one box holds all of it in a row."""
-    while axes:
-        row = prod(axes[1:])
-        first, last = start // row, (stop - 1) // row
-        around = [(at, array) for at, array in boxes if at[0] <= first and last < at[0] + array.shape[0]]
-        if first != last or len(axes) == 1:
-            whole = [(at, array) for at, array in around if array.shape[1:] == axes[1:]]
-            part = whole[0][1][first - whole[0][0][0] : last + 1 - whole[0][0][0]] if whole else None
-            if part is None or not part.flags.c_contiguous:
-                return None
-            return part.reshape(-1)[start - first * row : stop - first * row]
-        boxes = [(at[1:], array[first - at[0]]) for at, array in around]
-        axes, start, stop = axes[1:], start - first * row, stop - first * row
-    return boxes[0][1].reshape(1)
 
 
 def _fast_axis(array: np.ndarray) -> int:

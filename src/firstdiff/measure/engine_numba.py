@@ -10,7 +10,7 @@ from typing import final
 
 import numpy as np
 
-from firstdiff import dtypes
+from firstdiff import dtypes, memory
 from firstdiff.measure import kernel_places as kernel
 from firstdiff.measure.accumulator import Accumulator
 from firstdiff.measure.allowed import Allowed
@@ -22,6 +22,7 @@ from firstdiff.measure.native import Native, Passed, is_made, native
 from firstdiff.measure.passes import Details, EngineCalls, Gathering
 from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PairPlan
 from firstdiff.measure.promote import fits_float32
+from firstdiff.measure.scattered import Side
 from firstdiff.measure.sketch import BINS, Histogram, Sketch
 
 # the types there is code for, and what they are to the compiler, which has no word for some
@@ -31,6 +32,8 @@ _COMPILED_AS: dict[np.dtype, np.dtype] = {
     dtypes.from_name("bfloat16"): np.dtype(np.uint16),
     np.dtype(np.float16): np.dtype(np.int16),
 }
+
+_NO_BOXES = np.empty((0, kernel.BOX), np.int64)
 
 
 def supports(reference: np.dtype, candidate: np.dtype) -> bool:
@@ -57,13 +60,14 @@ class _Stretch:
         self._left = Stretch(plan)
         self._run: Native | None = None
 
-    def add(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
+    def add(self, reference: Side, candidate: Side, start: int) -> None:
         """Take in a window; `start` is the flat index of its first element."""
         desk = self._desk
-        sides = _bits(reference), _bits(candidate)
+        (r, boxes_r), (c, boxes_c) = _taken(reference), _taken(candidate)
         if self._run is None:
-            self._run = native("measure", (*sides, *desk.arguments))
-        desk.passed.put((*sides, start))
+            # the code may write to both, into which it gathers what is scattered
+            self._run = native("measure", (np.empty(0, r.dtype), np.empty(0, c.dtype), *desk.arguments))
+        desk.passed.put((r, c, boxes_r, boxes_c, start, reference.size))
         self._run(desk.passed)
         for first, stop in _runs(desk.details.left[: desk.counts[kernel.LEFT]].tolist()):
             self._left.add(reference[first:stop], candidate[first:stop], start + first)
@@ -101,6 +105,14 @@ def _bits(values: np.ndarray) -> np.ndarray:
     return bits
 
 
+def _taken(side: Side) -> tuple[np.ndarray, np.ndarray]:
+    """The values; or room for a piece of them, and the boxes to gather it from."""
+    if isinstance(side, np.ndarray):
+        return _bits(side), _NO_BOXES
+    layout = side.layout
+    return memory.empty((layout.piece,), _COMPILED_AS[layout.source.dtype]), layout.table
+
+
 @final
 class _Desk:
     """All that the kernel writes to, for stretches of up to a size; a thread has its own, and uses it again."""
@@ -120,9 +132,13 @@ class _Desk:
             np.empty((kernel.ROWS, kernel.SURVEY), lane),
             np.empty(kernel.SURVEY),
             np.empty(kernel.BLOCK, np.int32),
+            np.empty(kernel.MOST_AXES, np.int64),
+            np.zeros(kernel.ROWS, np.int64),
+            np.zeros(kernel.ROWS, np.int64),
         )
-        # what the kernel takes beside the two sides; first where they start
-        self.arguments = (0, int(full), self.sums, self.counts, self.outline, self.details, room)
+        # what the kernel takes beside the two sides; first the boxes they lie in, where they start, and their size
+        place = (_NO_BOXES, _NO_BOXES, 0, 0)
+        self.arguments = (*place, int(full), self.sums, self.counts, self.outline, self.details, room)
         nothing = np.empty(0, lane)
         self.passed = Passed((nothing, nothing, *self.arguments))
 
@@ -207,4 +223,4 @@ def _moments(count: int, sums: list[float], mean_at: int, low_at: int) -> Moment
     return Moments(count, sums[mean_at], sums[mean_at + 1], sums[low_at], sums[low_at + 1])
 
 
-NUMBA = EngineCalls(gather, detail_window, gains_from_threads=True)
+NUMBA = EngineCalls(gather, detail_window, gains_from_threads=True, gathers=True)

@@ -20,6 +20,7 @@ from firstdiff.measure.outside import detail_window
 from firstdiff.measure.passes import EngineCalls
 from firstdiff.measure.plan import BLOCK, CELLS_PIECE, NARROW_BLOCK, PairPlan
 from firstdiff.measure.promote import to_numbers
+from firstdiff.measure.scattered import Side
 
 
 def gather(_reference: np.dtype, _candidate: np.dtype, plan: PairPlan, _size: int) -> Stretch:
@@ -35,8 +36,9 @@ class Stretch:
         self._plan = plan
         self._samples: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def add(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
+    def add(self, reference: Side, candidate: Side, start: int) -> None:
         """Take in a window; `start` is the flat index of its first element."""
+        reference, candidate = reference[:], candidate[:]
         with np.errstate(all="ignore"):
             if self._plan.narrow:
                 self._add_narrow(reference, candidate, start)
@@ -149,4 +151,4 @@ class _Sums(NamedTuple):
         return cls(top, total(block.difference), rr, cc, dd, rest_of(block.r, block.c, block.d, rr, rd, dd))
 
 
-NUMPY = EngineCalls(gather, detail_window, gains_from_threads=False)
+NUMPY = EngineCalls(gather, detail_window, gains_from_threads=False, gathers=False)

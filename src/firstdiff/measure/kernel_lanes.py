@@ -13,6 +13,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 
 _WORD = ir.IntType(32)
+_BYTES = ir.IntType(8).as_pointer()
 F = TypeVar("F", bound=Callable[..., Any])
 
 # neither nnan nor ninf: NaN and infinities must come out as such; nor arcp: a quotient is a quotient
@@ -178,6 +179,14 @@ def every(builder: Any, value: Any, count: int) -> Any:
         return value
     placed = builder.insert_element(ir.Constant(ir.VectorType(value.type, count), ir.Undefined), value, _WORD(0))
     return builder.shuffle_vector(placed, placed, constant(ir.VectorType(_WORD, count), 0))
+
+
+def ask_for(builder: Any, place: Any) -> None:
+    """Have memory brought near before it is used; where there is none, nothing happens."""
+    asked = builder.module.declare_intrinsic(
+        "llvm.prefetch", [_BYTES], ir.FunctionType(ir.VoidType(), [_BYTES, _WORD, _WORD, _WORD])
+    )
+    builder.call(asked, [place, _WORD(0), _WORD(3), _WORD(1)])
 
 
 _CONVERSIONS = {types.uint16: _from_bfloat16, types.int16: _from_float16}

@@ -47,10 +47,10 @@ def zeros_of(values: np.ndarray) -> int:
 
 
 @compiled(loose=True)
-def survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, found: np.ndarray) -> None:
+def survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, found: np.ndarray, coming_r: int, coming_c: int) -> None:
     """A look at a row in the type of the lines; where there is NaN or an infinity, `DD` is none or infinite."""
     kind = lines.dtype.type
-    low_r, high_r, least, over, sum_r, sum_c, sum_abs, rr, dd, rd = row_figures(r, c, lines)
+    low_r, high_r, least, over, sum_r, sum_c, sum_abs, rr, dd, rd = row_figures(r, c, lines, coming_r, coming_c)
     found[LOW_R], found[HIGH_R], found[MATTERS] = low_r, high_r, kind(over > kind(0))
     found[SUM_R], found[SUM_C], found[SUM_ABS], found[ZEROS] = (
         sum_r,

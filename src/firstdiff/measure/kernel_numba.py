@@ -14,6 +14,7 @@ import numpy as np
 from firstdiff.measure import kernel_loops as loops
 from firstdiff.measure.direction import CANCELLED, CANCELLED_NARROW, FAR
 from firstdiff.measure.hull import CAPACITY
+from firstdiff.measure.kernel_gather import announced, arrived
 from firstdiff.measure.kernel_hull import draw_lines, height, in_lane, insert, lowest_line, thin
 from firstdiff.measure.kernel_lanes import compiled, wide
 from firstdiff.measure.kernel_places import (
@@ -65,7 +66,10 @@ _UNDERFLOW = 1e-32  # a sum of float32 squares below this may have lost some of 
 def measure(
     r: np.ndarray,
     c: np.ndarray,
+    boxes_r: np.ndarray,
+    boxes_c: np.ndarray,
     start: int,
+    size: int,
     full: int,
     sums: np.ndarray,
     counts: np.ndarray,
@@ -73,12 +77,20 @@ def measure(
     details: Details,
     room: Room,
 ) -> None:
-    """Take in a window, all but the blocks that need more care; `full`: sketch every element, not only the sample."""
+    """Take in a window, all but the blocks that need more care; `full`: sketch every element, not only the sample.
+
+    A side that lies in boxes has room in place of its values, into which they are gathered piece by piece.
+    """
     found = room.block
-    for first in range(0, r.size, BLOCK):
-        stop = min(first + BLOCK, r.size)
-        block_r, block_c = r[first:stop], c[first:stop]
-        _survey(block_r, block_c, outline.lane_lines, room.rows, found)
+    from_r, from_c = 0, 0
+    for first in range(0, size, BLOCK):
+        stop = min(first + BLOCK, size)
+        from_r = arrived(r, boxes_r, start, first, size, from_r, room.digits, room.coming_r)
+        from_c = arrived(c, boxes_c, start, first, size, from_c, room.digits, room.coming_c)
+        announced(r, boxes_r, start, stop, size, room.digits, room.coming_r)
+        announced(c, boxes_c, start, stop, size, room.digits, room.coming_c)
+        block_r, block_c = r[first - from_r : stop - from_r], c[first - from_c : stop - from_c]
+        _survey(block_r, block_c, outline.lane_lines, room, found)
         if not math.isfinite(found[DD]) and not loops.is_finite(block_r, block_c):
             details.left[counts[LEFT]] = first
             counts[LEFT] += 1
@@ -115,12 +127,13 @@ def _add_up(tables: np.ndarray) -> None:
 
 
 @compiled()
-def _survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, rows: np.ndarray, found: np.ndarray) -> None:
+def _survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, room: Room, found: np.ndarray) -> None:
     """Look at every row, and put together what is found."""
     for first in range(0, r.size, ROW):
         stop = min(first + ROW, r.size)
-        row = rows[first // ROW]
-        loops.survey(r[first:stop], c[first:stop], lines, row)
+        at = first // ROW
+        row = room.rows[at]
+        loops.survey(r[first:stop], c[first:stop], lines, row, room.coming_r[at], room.coming_c[at])
         if first == 0:
             for place in range(SURVEY):
                 found[place] = row[place]

@@ -10,6 +10,7 @@ BLOCK = 16384
 ROW = 1024  # short enough for sums in float32 to keep six digits
 ROWS = BLOCK // ROW
 TABLES = 4
+LINE, VECTOR = 64, 32  # bytes that memory is brought in by, and that are computed with at once
 
 # what a row of the survey tells: bounds of the reference, whether a new maximum or a point over the hull may be in it,
 # sums of r, c and |c - r|, products of r, c and d = c - r, and how many r are 0
@@ -35,6 +36,14 @@ SCALE = LINES  # of the lines in the type of the lane, by which the smallest of 
 LANE_LINES = LINES + 1
 NO_LINES = (0.0,) * LINES + (1.0,)
 
+# a box of scattered values: the address of its first element, where that and the end of the last are in the C order,
+# and how many axes stand before the panel's; then of every axis its length, and its step in bytes and in the C order
+ADDRESS, ORIGIN, END, LEADING = range(4)
+BOX = 4
+LENGTH, STEP, SPAN = range(3)
+AXIS = 3
+MOST_AXES = 64
+
 
 class Outline(NamedTuple):
     """The corners of the hull, the lines of `draw_lines`, and these as `in_lane` has them."""
@@ -56,8 +65,13 @@ class Details(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Memory for one block: the survey of its rows and of all of it, and bins."""
+    """Memory for one block: the survey of its rows and of all of it, and bins; the digits of a place in a box; and
+    the addresses that the rows of the next block come from on both sides, 0 where they are not known.
+    """
 
     rows: np.ndarray
     block: np.ndarray
     places: np.ndarray
+    digits: np.ndarray
+    coming_r: np.ndarray
+    coming_c: np.ndarray

@@ -6,6 +6,7 @@ computing take turns; and it keeps the lines in registers, which are too few for
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -13,10 +14,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from firstdiff.measure.kernel_lanes import absolute, every, number_of, select_larger, select_smaller, unsigned
-from firstdiff.measure.kernel_places import HEIGHTS, LANE_LINES, LEVEL, SCALE
+from firstdiff.measure.kernel_lanes import absolute, ask_for, every, number_of, select_larger, select_smaller, unsigned
+from firstdiff.measure.kernel_places import HEIGHTS, LANE_LINES, LEVEL, LINE, SCALE, VECTOR
 
-_VECTOR, _LINE = 32, 64  # bytes of a vector, and that memory is brought in by
 _AHEAD = 2048  # bytes from what is computed with to what is asked for
 _LOOSE = ("contract", "reassoc", "nsz")
 _INDEX, _WORD = ir.IntType(64), ir.IntType(32)
@@ -82,14 +82,14 @@ def _taken_in(builder: Any, so_far: Figures, x: Value, y: Value, lines: list[Val
     )
 
 
-def _row_figures(_: Any, r: Any, c: Any, lines: Any) -> Any:
-    """`Figures` of a row in the type of the lines."""
+def _row_figures(_: Any, r: Any, c: Any, lines: Any, coming_r: Any, coming_c: Any) -> Any:
+    """`Figures` of a row in the type of the lines; `coming`: the address of one to come, or 0."""
     result = _types.UniTuple(lines.dtype, len(Figures._fields))
 
     def generate(context: Any, builder: Any, signature: Any, passed: Any) -> Any:
         reference, candidate, drawn = (
             context.make_array(kind)(context, builder, value)
-            for kind, value in zip(signature.args, passed, strict=True)
+            for kind, value in zip(signature.args[:3], passed[:3], strict=True)
         )
         sides = [(reference.data, r.dtype), (candidate.data, c.dtype)]
         lane = context.get_value_type(lines.dtype)
@@ -97,19 +97,20 @@ def _row_figures(_: Any, r: Any, c: Any, lines: Any) -> Any:
 
         first = _loaded(builder, *sides[0], _INDEX(0), lane)
         nothing = Figures(first, first, absolute(builder, first, values[-1]), *[lane(0.0)] * 7)
-        count, turns = _VECTOR * 8 // lines.dtype.bitwidth, _turns(lines.dtype, r.dtype, c.dtype)
+        count, turns = VECTOR * 8 // lines.dtype.bitwidth, _turns(lines.dtype, r.dtype, c.dtype)
         size = builder.extract_value(reference.shape, 0)
         whole = builder.and_(size, _INDEX(-count * turns))
-        vectors = _loop(builder, sides, values, nothing, (_INDEX(0), whole), count, turns)
+        asked = [_asked(builder, data, coming) for (data, _), coming in zip(sides, passed[3:], strict=True)]
+        vectors = _loop(builder, sides, values, nothing, (_INDEX(0), whole), count, turns, asked)
         folded = Figures._make(_folded(builder, join, vector) for join, vector in zip(_JOINED, vectors, strict=True))
-        return context.make_tuple(builder, result, _loop(builder, sides, values, folded, (whole, size), 1, 1))
+        return context.make_tuple(builder, result, _loop(builder, sides, values, folded, (whole, size), 1, 1, ()))
 
-    return result(r, c, lines), generate
+    return result(r, c, lines, coming_r, coming_c), generate
 
 
 def _turns(lane: Any, *elements: Any) -> int:
     """How many vectors there are to what memory is brought in by."""
-    return int(_LINE * lane.bitwidth // (_VECTOR * max(element.bitwidth for element in elements)))
+    return int(LINE * lane.bitwidth // (VECTOR * max(element.bitwidth for element in elements)))
 
 
 def _loop(
@@ -120,6 +121,7 @@ def _loop(
     bounds: tuple[Value, Value],
     count: int,
     turns: int,
+    asked: Sequence[Value],
 ) -> Figures:
     """Take in the elements between the bounds, so many at a time, in several turns between two requests for memory."""
     places = [_code.alloca_once_value(builder, every(builder, value, count)) for value in before]
@@ -130,9 +132,8 @@ def _loop(
     for value, place in zip(lines, kept_lines, strict=True):
         builder.store(value, place)
     with _code.for_range_slice(builder, *bounds, _INDEX(count * turns), _INDEX) as (at, _):
-        if count > 1:
-            for data, _ in sides:
-                _ask_for(builder, data, at)
+        for place, (_, element) in zip(asked, sides, strict=False):
+            ask_for(builder, builder.gep(place, [builder.mul(at, _INDEX(element.bitwidth // 8))]))
         figures = Figures._make(map(builder.load, places))
         for turn in range(turns):
             _forget(builder, kept)
@@ -161,13 +162,11 @@ def _forget(builder: Any, memory: Value) -> None:
     builder.asm(ir.FunctionType(ir.VoidType(), [memory.type]), "", "r,~{memory}", [memory], True)
 
 
-def _ask_for(builder: Any, data: Value, at: Value) -> None:
-    """Have the memory some way on brought near; where there is none, nothing happens."""
-    asked = builder.module.declare_intrinsic(
-        "llvm.prefetch", [_BYTES], ir.FunctionType(ir.VoidType(), [_BYTES, _WORD, _WORD, _WORD])
-    )
-    place = builder.gep(builder.bitcast(builder.gep(data, [at]), _BYTES), [_INDEX(_AHEAD)])
-    builder.call(asked, [place, _WORD(0), _WORD(3), _WORD(1)])
+def _asked(builder: Any, data: Value, coming: Value) -> Value:
+    """What to ask for while a row is measured: the one to come, or this row some way on, where that is not known."""
+    some_way_on = builder.gep(builder.bitcast(data, _BYTES), [_INDEX(_AHEAD)])
+    is_known = builder.icmp_signed("!=", coming, _INDEX(0))
+    return builder.select(is_known, builder.inttoptr(coming, _BYTES), some_way_on)
 
 
 def _folded(builder: Any, join: Any, vector: Value) -> Value:

@@ -11,6 +11,7 @@ import numpy as np
 from firstdiff.measure.accumulator import Accumulator
 from firstdiff.measure.allowed import Allowed
 from firstdiff.measure.plan import SMALL, PairPlan, stretch_length, window_length
+from firstdiff.measure.scattered import Side, layout_of
 from firstdiff.measure.sketch import Sketch
 from firstdiff.measure.threads import Progress, each_window
 from firstdiff.trace import Source
@@ -21,7 +22,7 @@ Engine = Literal["numpy", "numba"]
 class Gathering(Protocol):
     """The first pass over a stretch: its windows in turn, each given with the flat index it starts at."""
 
-    def add(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None: ...
+    def add(self, reference: Side, candidate: Side, start: int) -> None: ...
 
     def close(self) -> Accumulator: ...
 
@@ -30,12 +31,14 @@ class Gathering(Protocol):
 class EngineCalls:
     """What it does: `gather` begins a stretch of a length for the first pass, `detail` does the second for a window.
 
-    `gains_from_threads` is False where they would mostly wait for the interpreter's lock.
+    `gains_from_threads` is False where they would mostly wait for the interpreter's lock. `gathers` is True where it
+    brings scattered values together itself, as it goes.
     """
 
     gather: Callable[[np.dtype, np.dtype, PairPlan, int], Gathering]
     detail: Callable[[np.ndarray, np.ndarray, PairPlan, Allowed], Details]
     gains_from_threads: bool
+    gathers: bool
 
 
 class Details(NamedTuple):
@@ -56,11 +59,13 @@ class Passes:
 
     def measure(self, plan: PairPlan, progress: Progress | None = None) -> Accumulator:
         size, window = self.reference.size, self._length()
+        reference, candidate = (_windows_of(side, window, self.engine) for side in (self.reference, self.candidate))
 
         def work(start: int, stop: int) -> Accumulator:
             gathering = self.engine.gather(self.reference.dtype, self.candidate.dtype, plan, stop - start)
             for first in range(start, stop, window):
-                gathering.add(*self._windows(first, min(first + window, stop)), first)
+                last = min(first + window, stop)
+                gathering.add(reference(first, last), candidate(first, last), first)
             return gathering.close()
 
         length = stretch_length(size, window)
@@ -89,6 +94,12 @@ class Passes:
 
     def _length(self) -> int:
         return window_length(self.reference.dtype, self.candidate.dtype)
+
+
+def _windows_of(source: Source, length: int, engine: EngineCalls) -> Callable[[int, int], Side]:
+    """How to get at windows of a length, as far as the engine needs them brought together."""
+    layout = layout_of(source, length) if engine.gathers else None
+    return layout.side if layout is not None else source.window
 
 
 def compiled_ready(reference: np.dtype, candidate: np.dtype) -> bool:

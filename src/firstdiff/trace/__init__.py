@@ -1,5 +1,6 @@
 """The trace: what a run leaves behind. `docs/trace-format.md` is its specification."""
 
+from firstdiff.trace.boxes import Box, Boxes
 from firstdiff.trace.key import ROLES, Key, Role
 from firstdiff.trace.record import Record
 from firstdiff.trace.source import ArraySource, Index, Source
@@ -13,6 +14,8 @@ __all__ = [
     "ROLES",
     "VERSION",
     "ArraySource",
+    "Box",
+    "Boxes",
     "Index",
     "Key",
     "Record",

@@ -8,6 +8,8 @@ from typing import Any, final
 
 import numpy as np
 
+from firstdiff.trace.boxes import Boxes
+
 Index = Any  # whatever numpy takes between brackets
 
 
@@ -36,6 +38,10 @@ class Source(ABC):
     def read(self, index: Index = ...) -> np.ndarray:
         """A copy of a slice; pages, or chunks, outside it are not touched where the format allows it."""
         return np.array(self.view()[index], dtype=self.dtype)
+
+    def boxes(self) -> Boxes | None:
+        """How the values lie, where a window is no more than copied from there; None where it is not."""
+        return None
 
     def window(self, start: int, stop: int) -> np.ndarray:
         """Elements `start` to `stop` in C order, 1-d, native byte order; not to be written to."""
