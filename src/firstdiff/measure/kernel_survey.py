@@ -15,8 +15,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from firstdiff.measure.kernel_lanes import absolute, ask_for, every, number_of, select_larger, select_smaller, unsigned
-from firstdiff.measure.kernel_places import HEIGHTS, LANE_LINES, LEVEL, LINE, SCALE, VECTOR
+from firstdiff.measure.kernel_places import HEIGHTS, LANE_LINES, LEVEL, SCALE, VECTOR
 
+_TURNS = 2  # vectors between two requests for memory; more of them, and figures would not stay in registers
 _AHEAD = 2048  # bytes from what is computed with to what is asked for
 _LOOSE = ("contract", "reassoc", "nsz")
 _INDEX, _WORD = ir.IntType(64), ir.IntType(32)
@@ -97,20 +98,15 @@ def _row_figures(_: Any, r: Any, c: Any, lines: Any, coming_r: Any, coming_c: An
 
         first = _loaded(builder, *sides[0], _INDEX(0), lane)
         nothing = Figures(first, first, absolute(builder, first, values[-1]), *[lane(0.0)] * 7)
-        count, turns = VECTOR * 8 // lines.dtype.bitwidth, _turns(lines.dtype, r.dtype, c.dtype)
+        count = VECTOR * 8 // lines.dtype.bitwidth
         size = builder.extract_value(reference.shape, 0)
-        whole = builder.and_(size, _INDEX(-count * turns))
+        whole = builder.and_(size, _INDEX(-count * _TURNS))
         asked = [_asked(builder, data, coming) for (data, _), coming in zip(sides, passed[3:], strict=True)]
-        vectors = _loop(builder, sides, values, nothing, (_INDEX(0), whole), count, turns, asked)
+        vectors = _loop(builder, sides, values, nothing, (_INDEX(0), whole), count, _TURNS, asked)
         folded = Figures._make(_folded(builder, join, vector) for join, vector in zip(_JOINED, vectors, strict=True))
         return context.make_tuple(builder, result, _loop(builder, sides, values, folded, (whole, size), 1, 1, ()))
 
     return result(r, c, lines, coming_r, coming_c), generate
-
-
-def _turns(lane: Any, *elements: Any) -> int:
-    """How many vectors there are to what memory is brought in by."""
-    return int(LINE * lane.bitwidth // (VECTOR * max(element.bitwidth for element in elements)))
 
 
 def _loop(
