@@ -28,6 +28,10 @@ class _Kept(threading.local):
     scopes = 0
     path = ""
     file: BufferedReader | None = None
+    last: tuple[str, int, int] | None = (
+        None  # what was read last, and its bytes: a file's first ones are asked for twice
+    )
+    data = b""
 
     def opened(self, path: str) -> BufferedReader:
         if self.file is None or path != self.path:
@@ -38,7 +42,7 @@ class _Kept(threading.local):
     def close(self) -> None:
         if self.file is not None:
             self.file.close()
-        self.path, self.file = "", None
+        self.path, self.file, self.last, self.data = "", None, None, b""
 
 
 _kept = _Kept()
@@ -69,9 +73,12 @@ class Extent(NamedTuple):
         if count <= 0:
             return b""
         if _kept.scopes and count <= _AHEAD:
-            file = _kept.opened(self.path)
-            file.seek(self.offset + start)
-            data = file.read(count)
+            wanted = (self.path, self.offset + start, count)
+            if wanted != _kept.last:
+                file = _kept.opened(self.path)
+                file.seek(self.offset + start)
+                _kept.last, _kept.data = wanted, file.read(count)
+            data = _kept.data
         else:
             with _opened(self.path) as alone:
                 alone.seek(self.offset + start)

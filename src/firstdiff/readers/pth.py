@@ -27,7 +27,6 @@ _SUFFIXES = (".pth", ".pt", ".bin", ".ckpt", *_PICKLE_SUFFIXES)
 _ZIP_MAGIC = b"PK\x03\x04"
 _PICKLE_MAGICS = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
 _STRUCTURE = "data.pkl"
-_HEAD = 512
 _FRONT = 4096
 _MAGIC_ROOM = 32
 _LOCAL_SIZE = 30
@@ -37,7 +36,7 @@ _MOST_UNDERSTOOD = 256
 
 
 def _sniff(blob: Blob) -> bool:
-    head = blob.head(_HEAD)
+    head = blob.head(_FRONT)
     if head.startswith(_ZIP_MAGIC):
         return blob.suffix in _SUFFIXES or _first_member(head).endswith(b"/" + _STRUCTURE.encode())
     if MAGIC in head[:_MAGIC_ROOM]:

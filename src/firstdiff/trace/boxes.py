@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
 Box = tuple[tuple[int, ...], np.ndarray]  # the first index, and a view with a dimension for every axis
 
 
-@dataclass(frozen=True, slots=True)
-class Boxes:
+class Boxes(NamedTuple):
     """Views that fill an index space, whose C order is that of the tensor; a shape is only how the axes are read."""
 
     axes: tuple[int, ...]
