@@ -91,7 +91,7 @@ class QueueWriter:
             while items := self._next():
                 try:
                     self._write(items, pool)
-                except Exception as error:
+                except FirstdiffError as error:
                     self._fail(error)
                     return
 
@@ -119,15 +119,17 @@ class QueueWriter:
                     assert isinstance(item.values, int)
                     number = self._trace.repeat(item.record, self._numbers[item.values])
                 self._numbers[item.record.seq] = number
-                with self._changed:
-                    self._bytes -= item.size
-                    self._changed.notify_all()
         except Exception as error:
             pool.shutdown(cancel_futures=True)
             record = items[self._trace.count - first].record
             for number in range(self._trace.count, first + len(items)):
                 self._trace.forget(number)
             raise error if isinstance(error, FirstdiffError) else _unexpected(record, error) from error
+        written = sum(item.size for item in items)
+        items.clear()  # nothing may hold on to values that no longer count
+        with self._changed:
+            self._bytes -= written
+            self._changed.notify_all()
 
     def _saved(self, items: list[_Item], pool: ThreadPoolExecutor, first: int) -> Iterator[dict[str, Any] | None]:
         def save(number: int, item: _Item) -> dict[str, Any] | None:
@@ -137,9 +139,9 @@ class QueueWriter:
 
         return pool.map(save, range(first, first + len(items)), items)
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: FirstdiffError) -> None:
         with self._changed:
-            self.error = error if isinstance(error, FirstdiffError) else WriteError(str(error))
+            self.error = error
             self._queue.clear()
             self._changed.notify_all()
 

@@ -52,12 +52,8 @@ def survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, found: np.ndarray, c
     kind = lines.dtype.type
     low_r, high_r, least, over, sum_r, sum_c, sum_abs, rr, dd, rd = row_figures(r, c, lines, coming_r, coming_c)
     found[LOW_R], found[HIGH_R], found[MATTERS] = low_r, high_r, kind(over > kind(0))
-    found[SUM_R], found[SUM_C], found[SUM_ABS], found[ZEROS] = (
-        sum_r,
-        sum_c,
-        sum_abs,
-        kind(zeros_of(r) if least == kind(0) else 0),
-    )
+    found[SUM_R], found[SUM_C], found[SUM_ABS] = sum_r, sum_c, sum_abs
+    found[ZEROS] = kind(zeros_of(r) if least == kind(0) else 0)
     found[RR], found[DD], found[RD], found[CC] = rr, dd, rd, rr + kind(2) * rd + dd
 
 
