@@ -24,6 +24,7 @@ WINDOW = 2 << 20
 THREADS = min(os.cpu_count() or 1, 2)
 REPEATS = 7
 PEER_REPEATS = 3
+PEER_SECONDS = 0.2  # that a work is repeated for in a turn, lest a hiccup decide about a short one
 TOLERANCE = Allowed(1e-5, 1.3e-6)
 ASSERT_CLOSE, ALLCLOSE, POLYGRAPHY = "torch.testing.assert_close", "np.allclose", "polygraphy SimpleCompareFunc"
 
@@ -102,7 +103,7 @@ def _peers(reference: np.ndarray, candidate: np.ndarray) -> list[Row]:
     taken: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(PEER_REPEATS):
         for name, (work, size) in works.items():
-            taken[name].append(_seconds(work) / size)
+            taken[name].append(_steady_seconds(work) / size)
     each = {name: median(turns) for name, turns in taken.items()}
     rows = []
     for name, target in ((ASSERT_CLOSE, 50.0), (ALLCLOSE, 20.0), (POLYGRAPHY, None)):
@@ -178,6 +179,14 @@ def _seconds(work: Work) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def _steady_seconds(work: Work) -> float:
+    """The median of as many runs as fill some time."""
+    taken = [_seconds(work)]
+    while sum(taken) < PEER_SECONDS:
+        taken.append(_seconds(work))
+    return median(taken)
 
 
 def _as_half(values: np.ndarray, dtype: np.dtype) -> np.ndarray:

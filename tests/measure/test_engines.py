@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstdiff.dtypes import from_name
-from firstdiff.measure import EXACT, Allowed, Engine, measure_pair, measure_statistics, pair, passes
-from firstdiff.trace import ArraySource
+from firstdiff.measure import EXACT, Allowed, Engine, measure_pair, measure_statistics, pair, passes, plan
+from firstdiff.trace import ArraySource, Source
 from tests.measure.agreement import assert_agrees
 from tests.measure.arrays import Recipe, arrays, recipes
 
@@ -173,11 +173,65 @@ def test_the_first_of_equal_maxima_is_named_across_windows(engine: Engine) -> No
     assert (metrics.argmax, metrics.mismatched) == ((3_200_000,), 3)
 
 
-def test_progress_is_told_window_by_window() -> None:
+@pytest.mark.parametrize("threads", [1, 3])
+def test_progress_is_told_stretch_by_stretch(threads: int) -> None:
     source = ArraySource(np.zeros(5_000_000, np.float32))
     heard: list[int] = []
-    measure_pair(source, source, progress=heard.append)
-    assert heard == [3_145_728, 5_000_000]
+    measure_pair(source, source, engine="numba", threads=threads, progress=heard.append)
+    assert heard == sorted(heard)
+    assert heard[-1] == 5_000_000
+    assert len(heard) > 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("types", [("float32", "float32"), ("bfloat16", "float32"), ("float64", "float64")])
+def test_sums_of_one_number_again_and_again_keep_six_digits(engine: Engine, types: tuple[str, str]) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        value, difference = rng.uniform(0.5, 1.0), rng.uniform(0.0005, 0.001)
+        values = zip((value, value + difference), types, strict=True)
+        reference, candidate = (np.full(70_000, side).astype(from_name(name)) for side, name in values)
+        found = measure_pair(ArraySource(reference), ArraySource(candidate), ANYTHING, engine=engine)
+        x, d = float(reference[0]), abs(float(candidate[0]) - float(reference[0]))
+        figures = found.metrics.mean_abs, found.metrics.mse, found.metrics.rel_l2, found.reference.mean
+        assert figures == pytest.approx((d, d * d, d / x, x), rel=1e-6)
+        assert found.reference.std == found.candidate.std == 0.0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_element_is_counted_once_where_a_stretch_has_several_windows(
+    monkeypatch: pytest.MonkeyPatch, engine: Engine, threads: int
+) -> None:
+    monkeypatch.setattr(plan, "WINDOW_BYTES", 1 << 18)
+    rng = np.random.default_rng(0)
+    reference, noise = rng.standard_normal((2, 2_000_000), np.float32)
+    sides = InWindows(reference), InWindows(reference + noise)
+    whole = plan.plan_of(reference.dtype, reference.dtype, sampled=True, full=True)
+    gathered = passes.Passes(*sides, passes.engine_for(engine, reference.size), threads).measure(whole)
+    assert gathered.sketch.count == gathered.finite == reference.size
+    assert gathered.sketch.histogram.zeros + gathered.sketch.histogram.counts.sum() == reference.size
+
+
+class InWindows(Source):
+    """An array that is there window by window alone, as one in a file is."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def view(self) -> np.ndarray:
+        return self._array
+
+
+def test_cells_that_are_far_apart_are_the_same_for_both_engines() -> None:
+    rng = np.random.default_rng(0)
+    reference = 10.0 ** rng.uniform(-300, 300, 200_000)
+    candidate = reference * (1 + 10.0 ** rng.uniform(-12, 0, reference.size))
+    sides = ArraySource(reference), ArraySource(candidate)
+    cells = [measure_pair(*sides, ANYTHING, engine=engine).envelope.cells for engine in ENGINES]
+    assert cells[0] == cells[1]
+    assert len(cells[0]) > 200
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -83,16 +83,17 @@ class Accumulator:
         self.dd += dd
         self.rc += rc
 
-    def merge(self, other: Accumulator) -> None:
-        """Take in another stretch."""
-        self.reference.merge(other.reference)
-        self.candidate.merge(other.candidate)
-        self.elements += other.elements
-        self.finite += other.finite
-        self.sum_abs += other.sum_abs
-        self.add_products(other.rr, other.cc, other.dd, other.rc, other.rest)
-        self.peak(other.max_abs, other.argmax)
-        self.nonfinite.merge(other.nonfinite)
-        self.hull.merge(other.hull)
-        self.sketch.merge(other.sketch)
-        self.cells.merge(other.cells)
+    def merge(self, *others: Accumulator) -> None:
+        """Take in other stretches, in the order of the data."""
+        for other in others:
+            self.reference.merge(other.reference)
+            self.candidate.merge(other.candidate)
+            self.elements += other.elements
+            self.finite += other.finite
+            self.sum_abs += other.sum_abs
+            self.add_products(other.rr, other.cc, other.dd, other.rc, other.rest)
+            self.peak(other.max_abs, other.argmax)
+            self.nonfinite.merge(other.nonfinite)
+            self.sketch.merge(other.sketch)
+            self.cells.merge(other.cells)
+        self.hull.merge(*(other.hull for other in others))

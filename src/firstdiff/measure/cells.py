@@ -10,8 +10,8 @@ import numpy as np
 
 OCTAVE_SHIFT = 52  # leaves a float64's exponent
 _BIAS = 1023
-_WIDTH = 11
-_DIFFERENCE = (1 << _WIDTH) - 1
+WIDTH = 11
+DIFFERENCE = (1 << WIDTH) - 1
 
 
 class Cell(NamedTuple):
@@ -32,37 +32,34 @@ class Cell(NamedTuple):
 @final
 @dataclass(slots=True)
 class Cells:
-    """The octaves of `count` points; they are sorted into cells when these are asked for."""
+    """The keys of `count` points, each both its octaves as one number, and how many points have it.
+
+    Points that do not differ have no octave of |c - r|, and are left out. A key may be there several times.
+    """
 
     count: int = 0
     keys: list[np.ndarray] = field(default_factory=list)
+    points: list[np.ndarray] = field(default_factory=list)
 
     @classmethod
     def of(cls, sizes: np.ndarray, differences: np.ndarray) -> Cells:
         """From |r| and |c - r|."""
         size, difference = sizes.view(np.int64) >> OCTAVE_SHIFT, differences.view(np.int64) >> OCTAVE_SHIFT
-        return cls.of_keys(((size << _WIDTH) | difference).astype(np.int32))
-
-    @classmethod
-    def of_keys(cls, keys: np.ndarray) -> Cells:
-        """From both octaves of every point as one number; points that do not differ have none of |c - r|."""
-        return cls(keys.size, [keys[keys & _DIFFERENCE != 0]])
+        keys, points = np.unique((size << WIDTH) | difference, return_counts=True)
+        differing = keys & DIFFERENCE != 0
+        return cls(sizes.size, [keys[differing]], [points[differing]])
 
     def merge(self, other: Cells) -> None:
         self.count += other.count
         self.keys += other.keys
+        self.points += other.points
 
     def listed(self) -> tuple[Cell, ...]:
-        if not any(keys.size for keys in self.keys):
+        if not self.keys:
             return ()
-        keys = np.concatenate(self.keys)
-        size, difference = keys >> _WIDTH, keys & _DIFFERENCE
-        smallest, least = int(size.min()), int(difference.min())
-        width = int(difference.max()) - least + 1
-        counts = np.bincount((size - smallest) * width + (difference - least))
-        found = np.flatnonzero(counts)
-        octaves = (found // width + smallest).tolist(), (found % width + least).tolist(), counts[found].tolist()
-        return tuple(map(_cell, *octaves))
+        keys, places = np.unique(np.concatenate(self.keys), return_inverse=True)
+        points = np.bincount(places, np.concatenate(self.points)).astype(np.int64)
+        return tuple(map(_cell, (keys >> WIDTH).tolist(), (keys & DIFFERENCE).tolist(), points.tolist()))
 
 
 def _cell(size: int, difference: int, points: int) -> Cell:

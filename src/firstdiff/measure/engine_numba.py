@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator
 from itertools import groupby
 from typing import final
@@ -35,6 +34,16 @@ _COMPILED_AS: dict[np.dtype, np.dtype] = {
 
 _NO_BOXES = np.empty((0, kernel.BOX), np.int64)
 
+# before anything has been seen
+_NO_SUMS = np.zeros(kernel.SUMS)
+_NO_SUMS[kernel.MAX_ABS] = -1.0
+_NO_SUMS[kernel.SLACK] = ROUNDING
+_NO_SUMS[[kernel.LOW_R, kernel.LOW_C]] = math.inf
+_NO_SUMS[[kernel.HIGH_R, kernel.HIGH_C]] = -math.inf
+_NO_COUNTS = np.zeros(kernel.COUNTS, np.int64)
+_NO_COUNTS[kernel.ARGMAX] = -1
+_NO_COUNTS[kernel.FIRST_BIN] = BINS
+
 
 def supports(reference: np.dtype, candidate: np.dtype) -> bool:
     return reference in _COMPILED_AS and candidate in _COMPILED_AS
@@ -57,7 +66,7 @@ def gather(reference: np.dtype, candidate: np.dtype, plan: PairPlan, size: int) 
 class _Stretch:
     def __init__(self, plan: PairPlan, desk: _Desk) -> None:
         self._plan, self._desk = plan, desk
-        self._left = Stretch(plan)
+        self._left: Stretch | None = None
         self._run: Native | None = None
 
     def add(self, reference: Side, candidate: Side, start: int) -> None:
@@ -69,14 +78,19 @@ class _Stretch:
             self._run = native("measure", (np.empty(0, r.dtype), np.empty(0, c.dtype), *desk.arguments))
         desk.passed.put((r, c, boxes_r, boxes_c, start, reference.size))
         self._run(desk.passed)
-        for first, stop in _runs(desk.details.left[: desk.counts[kernel.LEFT]].tolist()):
-            self._left.add(reference[first:stop], candidate[first:stop], start + first)
+        left = int(desk.counts[kernel.LEFT])
+        if not left:
+            return
         desk.counts[kernel.LEFT] = 0
+        self._left = self._left or Stretch(self._plan)
+        for first, stop in _runs(desk.details.left[:left].tolist()):
+            self._left.add(reference[first:stop], candidate[first:stop], start + first)
 
     def close(self) -> Accumulator:
-        desk = self._desk
-        gathered = _gathered(self._plan, desk.sums.tolist(), desk.counts.tolist(), desk.outline, desk.details)
-        gathered.merge(self._left.close())
+        gathered = _gathered(self._plan, self._desk)
+        self._desk.leave()
+        if self._left is not None:
+            gathered.merge(self._left.close())
         return gathered
 
 
@@ -115,23 +129,27 @@ def _taken(side: Side) -> tuple[np.ndarray, np.ndarray]:
 
 @final
 class _Desk:
-    """All that the kernel writes to, for stretches of up to a size; a thread has its own, and uses it again."""
+    """All that the kernel writes to, for a stretch of up to a size; then for others."""
 
     def __init__(self, lane: type[np.floating], full: bool, size: int) -> None:
         corners = CAPACITY + 1
         self.size = size
-        self.sums, self.counts = np.empty(kernel.SUMS), np.empty(kernel.COUNTS, np.int64)
+        self._kind = lane, full
+        sampled = (size // PERIOD + 2) * CELLS_PIECE
+        self.sums, self.counts = np.empty(kernel.SUMS), _NO_COUNTS.copy()
         lines = np.empty(kernel.LINES), np.empty(kernel.LANE_LINES, lane)
         self.outline = kernel.Outline(np.empty(corners), np.empty(corners), *lines)
         self.details = kernel.Details(
-            np.empty((kernel.TABLES if full else 1, BINS), np.int32),
-            np.empty((size // PERIOD + 2) * CELLS_PIECE, np.int32),
+            np.zeros((kernel.TABLES if full else 1, BINS), np.int32),
+            np.empty(sampled, np.int32),
+            np.empty(sampled, np.int32),
             np.empty(size // kernel.BLOCK + 1, np.int64),
         )
         room = kernel.Room(
-            np.empty((kernel.ROWS, kernel.SURVEY), lane),
+            np.empty(kernel.ROWS, lane),
             np.empty(kernel.SURVEY),
             np.empty(kernel.BLOCK, np.int32),
+            np.empty(kernel.CELLS, np.int32),
             np.empty(kernel.MOST_AXES, np.int64),
             np.zeros(kernel.ROWS, np.int64),
             np.zeros(kernel.ROWS, np.int64),
@@ -143,32 +161,38 @@ class _Desk:
         self.passed = Passed((nothing, nothing, *self.arguments))
 
     def clear(self, plan: PairPlan) -> None:
-        sums, counts = self.sums, self.counts
-        sums[:] = 0.0
-        sums[kernel.MAX_ABS] = -1.0
-        sums[kernel.SLACK] = ROUNDING
-        sums[kernel.TINY] = plan.grid.tiny if plan.grid else 0.0
-        sums[kernel.LOW_R] = sums[kernel.LOW_C] = math.inf
-        sums[kernel.HIGH_R] = sums[kernel.HIGH_C] = -math.inf
-        counts[:] = 0
-        counts[kernel.ARGMAX] = -1
+        for used in self._bins_in_use():
+            used[:] = 0
+        self.sums[:] = _NO_SUMS
+        self.sums[kernel.TINY] = plan.grid.tiny if plan.grid else 0.0
+        self.counts[:] = _NO_COUNTS
         self.outline.lines[:] = 0.0
-        self.outline.lane_lines[:] = kernel.NO_LINES
-        self.details.bins[:] = 0
+
+    def leave(self) -> None:
+        """Others may use it now."""
+        _free[self._kind].append(self)
+
+    def histogram(self) -> Histogram:
+        zeros, others = self._bins_in_use()
+        return Histogram(int(zeros.sum()), self.counts.item(kernel.FIRST_BIN), others.sum(axis=0, dtype=np.int64))
+
+    def _bins_in_use(self) -> tuple[np.ndarray, np.ndarray]:
+        """Those of differences of 0, and those from the first to the last of others."""
+        first, last = self.counts.item(kernel.FIRST_BIN), self.counts.item(kernel.LAST_BIN)
+        return self.details.bins[:, 0], self.details.bins[:, first : last + 1]
 
 
-class _Own(threading.local):
-    def __init__(self) -> None:
-        self.desks: dict[tuple[type[np.floating], bool], _Desk] = {}
-
-
-_own = _Own()
+_free: dict[tuple[type[np.floating], bool], list[_Desk]] = {}
 
 
 def _desk(lane: type[np.floating], plan: PairPlan, size: int) -> _Desk:
-    desk = _own.desks.get((lane, plan.full))
+    """A desk that nobody is at."""
+    try:
+        desk = _free.setdefault((lane, plan.full), []).pop()
+    except IndexError:
+        desk = None
     if desk is None or desk.size < size:
-        desk = _own.desks[lane, plan.full] = _Desk(lane, plan.full, size)
+        desk = _Desk(lane, plan.full, size)
     desk.clear(plan)
     return desk
 
@@ -180,14 +204,9 @@ def _runs(blocks: list[int]) -> Iterator[tuple[int, int]]:
         yield firsts[0], firsts[-1] + kernel.BLOCK
 
 
-def _gathered(
-    plan: PairPlan,
-    sums: list[float],
-    counts: list[int],
-    outline: kernel.Outline,
-    details: kernel.Details,
-) -> Accumulator:
-    corners = counts[kernel.CORNERS]
+def _gathered(plan: PairPlan, desk: _Desk) -> Accumulator:
+    sums, counts, outline = desk.sums.tolist(), desk.counts.tolist(), desk.outline
+    corners, keys = counts[kernel.CORNERS], counts[kernel.KEYS]
     return Accumulator(
         reference=_moments(counts[kernel.FINITE], sums, kernel.MEAN_R, kernel.LOW_R),
         candidate=_moments(counts[kernel.FINITE], sums, kernel.MEAN_C, kernel.LOW_C),
@@ -213,9 +232,9 @@ def _gathered(
             relative_count=counts[kernel.RELATIVE],
             relative_sum=sums[kernel.REL_SUM],
             max_ulp=sums[kernel.MAX_POWERS] / plan.grid.eps if plan.grid else 0.0,
-            histogram=Histogram.of_bins(details.bins[0]),
+            histogram=desk.histogram(),
         ),
-        cells=Cells.of_keys(details.keys[: counts[kernel.KEYS]]),
+        cells=Cells(counts[kernel.SAMPLED], [desk.details.keys[:keys].copy()], [desk.details.points[:keys].copy()]),
     )
 
 

@@ -68,13 +68,15 @@ class Hull:
         if found.size:
             self._extend(*exact(found))
 
-    def merge(self, other: Hull) -> None:
-        """Take in the points of another stretch."""
-        self.zeros += other.zeros
-        self.at_zero = max(self.at_zero, other.at_zero)
-        self.steepest = max(self.steepest, other.steepest)
-        self.slack = max(self.slack, other.slack)
-        self._add_points(other.corners)
+    def merge(self, *others: Hull) -> None:
+        """Take in the points of other stretches."""
+        for other in others:
+            self.zeros += other.zeros
+            self.at_zero = max(self.at_zero, other.at_zero)
+            self.steepest = max(self.steepest, other.steepest)
+            self.slack = max(self.slack, other.slack)
+        points = [point for other in others for point in other.corners]
+        self._add_points(_records(*np.array(points).T) if points else points)
 
     def curve(self) -> np.ndarray:
         """Its x and its d, from the origin on."""

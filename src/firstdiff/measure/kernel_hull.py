@@ -13,6 +13,7 @@ from firstdiff.measure.kernel_places import HEIGHTS, LEVEL, LINES, SCALE
 _NEAR = 2.0**-20
 _SCALE, _HIGHEST = 2.0**60, 2.0**60
 _STEEPEST = float(np.finfo(np.float32).max)
+_LEAST_SINGLE, _LEAST = 2.0**-150 * _SCALE, 2.0**-1015  # less than the least difference scaled up
 
 
 @compiled()
@@ -133,10 +134,15 @@ def lowest_line(lines: np.ndarray, x: float) -> float:
 
 @compiled()
 def in_lane(lines: np.ndarray, lane_lines: np.ndarray) -> None:
-    """The lines in the type of the lane, scaled up, and lower by more than rounding can hide; all 0, so that every
-    difference is over them, while there is no hull or where they would not fit.
+    """The lines in the type of the lane, scaled up, and lower by more than rounding can hide; or lines that every
+    difference is over, while there is no hull or where they would not fit. All are over 0 but where x is 0.
     """
-    scale = (1.0 - _NEAR) * _SCALE if lines[LEVEL] <= _HIGHEST else 0.0
-    for place in range(LINES):
-        lane_lines[place] = min(lines[place] * scale, _STEEPEST)
     lane_lines[SCALE] = _SCALE
+    if 0.0 < lines[LEVEL] <= _HIGHEST:
+        for place in range(LINES):
+            lane_lines[place] = min(lines[place] * ((1.0 - _NEAR) * _SCALE), _STEEPEST)
+        return
+    least = _LEAST if lane_lines.itemsize == lines.itemsize else _LEAST_SINGLE
+    for place in range(LINES):
+        lane_lines[place] = least if place >= HEIGHTS else 0.0
+    lane_lines[0], lane_lines[HEIGHTS] = _STEEPEST, 0.0

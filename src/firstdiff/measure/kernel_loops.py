@@ -19,16 +19,16 @@ from firstdiff.measure.kernel_places import (
     HIGH_R,
     LEVEL,
     LOW_R,
-    MATTERS,
     RD,
+    ROW,
     RR,
+    STRIDE,
     SUM_ABS,
     SUM_C,
     SUM_R,
-    ZEROS,
 )
-from firstdiff.measure.kernel_survey import row_figures
-from firstdiff.measure.sketch import BIN_SHIFT
+from firstdiff.measure.kernel_survey import block_figures
+from firstdiff.measure.sketch import BIN_SHIFT, BINS
 
 _EXPONENT = 0x7FF << OCTAVE_SHIFT
 _INVERSE = 0x7FE << OCTAVE_SHIFT  # less the bits of a power of two: the bits of its inverse
@@ -46,15 +46,35 @@ def zeros_of(values: np.ndarray) -> int:
     return zeros
 
 
-@compiled(loose=True)
-def survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, found: np.ndarray, coming_r: int, coming_c: int) -> None:
-    """A look at a row in the type of the lines; where there is NaN or an infinity, `DD` is none or infinite."""
-    kind = lines.dtype.type
-    low_r, high_r, least, over, sum_r, sum_c, sum_abs, rr, dd, rd = row_figures(r, c, lines, coming_r, coming_c)
-    found[LOW_R], found[HIGH_R], found[MATTERS] = low_r, high_r, kind(over > kind(0))
-    found[SUM_R], found[SUM_C], found[SUM_ABS] = sum_r, sum_c, sum_abs
-    found[ZEROS] = kind(zeros_of(r) if least == kind(0) else 0)
-    found[RR], found[DD], found[RD], found[CC] = rr, dd, rd, rr + kind(2) * rd + dd
+@compiled()
+def survey(
+    r: np.ndarray,
+    c: np.ndarray,
+    lines: np.ndarray,
+    overs: np.ndarray,
+    coming_r: np.ndarray,
+    coming_c: np.ndarray,
+    found: np.ndarray,
+) -> None:
+    """Look at a block; where there is NaN or an infinity, `DD` is none or infinite.
+
+    `overs` tells of every row: above 0, a new maximum or a point over the hull may be in it; at 0, some r are 0.
+    """
+    whole = r.size - r.size % STRIDE
+    low, high, sum_r, sum_c, sum_abs, rr, dd, rd = math.inf, -math.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    if whole:
+        low, high, sum_r, sum_c, sum_abs, rr, dd, rd = block_figures(
+            r[:whole], c[:whole], lines, overs, coming_r, coming_c
+        )
+    for i in range(whole, r.size):
+        x, y = wide(r[i]), wide(c[i])
+        d = y - x
+        low, high = min(low, x), max(high, x)
+        sum_r, sum_c, sum_abs = sum_r + x, sum_c + y, sum_abs + abs(d)
+        rr, dd, rd = rr + x * x, dd + d * d, rd + x * d
+        overs[i // ROW] = math.inf
+    found[LOW_R], found[HIGH_R], found[SUM_R], found[SUM_C], found[SUM_ABS] = low, high, sum_r, sum_c, sum_abs
+    found[RR], found[DD], found[RD], found[CC] = rr, dd, rd, rr + 2.0 * rd + dd
 
 
 @compiled(loose=True)
@@ -197,19 +217,14 @@ def most_powers(r: np.ndarray, c: np.ndarray, tiny: float) -> float:
 
 
 @compiled()
-def bin_places(r: np.ndarray, c: np.ndarray, places: np.ndarray) -> None:
-    """The bins of |c - r|, as in `sketch.py`."""
+def bin_places(r: np.ndarray, c: np.ndarray, places: np.ndarray) -> tuple[int, int]:
+    """The bins of |c - r|, as in `sketch.py`; the first of them but that of 0, and the last."""
+    first, last = np.int32(BINS), np.int32(0)
     for i in range(r.size):
-        places[i] = bits_of(abs(wide(c[i]) - wide(r[i]))) >> BIN_SHIFT
-
-
-@compiled()
-def octaves(r: np.ndarray, c: np.ndarray, keys: np.ndarray) -> None:
-    """The octaves of |r| and |c - r| as one number, as in `cells.py`."""
-    for i in range(r.size):
-        x = wide(r[i])
-        size, difference = bits_of(abs(x)) >> OCTAVE_SHIFT, bits_of(abs(wide(c[i]) - x)) >> OCTAVE_SHIFT
-        keys[i] = (size << 11) | difference
+        place = np.int32(bits_of(abs(wide(c[i]) - wide(r[i]))) >> BIN_SHIFT)
+        first, last = min(first, place if place else np.int32(BINS)), max(last, place)
+        places[i] = place
+    return int(first), int(last)
 
 
 @compiled()

@@ -14,6 +14,7 @@ import numpy as np
 from firstdiff.measure import kernel_loops as loops
 from firstdiff.measure.direction import CANCELLED, CANCELLED_NARROW, FAR
 from firstdiff.measure.hull import CAPACITY
+from firstdiff.measure.kernel_cells import add_keys, count_up
 from firstdiff.measure.kernel_gather import announced, arrived
 from firstdiff.measure.kernel_hull import draw_lines, height, in_lane, insert, lowest_line, thin
 from firstdiff.measure.kernel_lanes import compiled, wide
@@ -25,13 +26,14 @@ from firstdiff.measure.kernel_places import (
     CORNERS,
     DD,
     FINITE,
+    FIRST_BIN,
     HIGH_C,
     HIGH_R,
     KEYS,
+    LAST_BIN,
     LEFT,
     LOW_C,
     LOW_R,
-    MATTERS,
     MAX_ABS,
     MAX_POWERS,
     MEAN_C,
@@ -43,6 +45,7 @@ from firstdiff.measure.kernel_places import (
     REST,
     ROW,
     RR,
+    SAMPLED,
     SKETCHED,
     SLACK,
     STEEPEST,
@@ -83,6 +86,7 @@ def measure(
     """
     found = room.block
     from_r, from_c = 0, 0
+    in_lane(outline.lines, outline.lane_lines)
     for first in range(0, size, BLOCK):
         stop = min(first + BLOCK, size)
         from_r = arrived(r, boxes_r, start, first, size, from_r, room.digits, room.coming_r)
@@ -90,7 +94,7 @@ def measure(
         announced(r, boxes_r, start, stop, size, room.digits, room.coming_r)
         announced(c, boxes_c, start, stop, size, room.digits, room.coming_c)
         block_r, block_c = r[first - from_r : stop - from_r], c[first - from_c : stop - from_c]
-        _survey(block_r, block_c, outline.lane_lines, room, found)
+        loops.survey(block_r, block_c, outline.lane_lines, room.overs, room.coming_r, room.coming_c, found)
         if not math.isfinite(found[DD]) and not loops.is_finite(block_r, block_c):
             details.left[counts[LEFT]] = first
             counts[LEFT] += 1
@@ -99,12 +103,16 @@ def measure(
         if exact:
             loops.add_exactly(block_r, block_c, found)
         exact = exact or outline.lane_lines.itemsize == outline.lines.itemsize
+        zeros = 0
         for row in range(0, block_r.size, ROW):
-            if room.rows[row // ROW, MATTERS] > 0.0:
-                end = min(row + ROW, block_r.size)
-                _scan(block_r[row:end], block_c[row:end], start + first + row, sums, counts, outline)
+            over = room.overs[row // ROW]
+            if over >= 0.0:
+                row_r, row_c = block_r[row : row + ROW], block_c[row : row + ROW]
+                zeros += loops.zeros_of(row_r)
+                if over > 0.0:
+                    _scan(row_r, row_c, start + first + row, sums, counts, outline)
+        found[ZEROS] = zeros
         _add_block(block_r, block_c, found, CANCELLED if exact else CANCELLED_NARROW, sums, counts)
-        zeros = int(found[ZEROS])
         low, high = _sampled(start + first, stop - first)
         if full:
             _add_sketch(block_r, block_c, zeros, found, sums, counts, outline, details.bins, room.places)
@@ -114,34 +122,11 @@ def measure(
             _add_sketch(piece_r, piece_c, zeros, found, sums, counts, outline, details.bins, room.places)
         if low < high:
             high = min(high, low + CELLS_PIECE)
-            loops.octaves(block_r[low:high], block_c[low:high], details.keys[counts[KEYS] :])
+            at = counts[KEYS]
+            add_keys(block_r[low:high], block_c[low:high], details.keys[at:], details.points[at:])
             counts[KEYS] += high - low
-    _add_up(details.bins)
-
-
-@compiled()
-def _add_up(tables: np.ndarray) -> None:
-    for table in range(1, tables.shape[0]):
-        for i in range(tables.shape[1]):
-            tables[0, i] += tables[table, i]
-
-
-@compiled()
-def _survey(r: np.ndarray, c: np.ndarray, lines: np.ndarray, room: Room, found: np.ndarray) -> None:
-    """Look at every row, and put together what is found."""
-    for first in range(0, r.size, ROW):
-        stop = min(first + ROW, r.size)
-        at = first // ROW
-        row = room.rows[at]
-        loops.survey(r[first:stop], c[first:stop], lines, row, room.coming_r[at], room.coming_c[at])
-        if first == 0:
-            for place in range(SURVEY):
-                found[place] = row[place]
-            continue
-        found[LOW_R] = min(found[LOW_R], row[LOW_R])
-        found[HIGH_R] = max(found[HIGH_R], row[HIGH_R])
-        for summed in range(SUM_R, SURVEY):
-            found[summed] += row[summed]
+            counts[SAMPLED] += high - low
+    counts[KEYS] = count_up(details.keys[: counts[KEYS]], details.points[: counts[KEYS]], room.cells)
 
 
 @compiled()
@@ -278,7 +263,8 @@ def _add_sketch(
     sums[REL_SUM] += summed
     if most * _TWICE > sums[MAX_POWERS]:  # a power of two is more than half of what it is under
         sums[MAX_POWERS] = max(sums[MAX_POWERS], loops.most_powers(r, c, sums[TINY]))
-    loops.bin_places(r, c, places)
+    first_bin, last_bin = loops.bin_places(r, c, places)
+    counts[FIRST_BIN], counts[LAST_BIN] = min(counts[FIRST_BIN], first_bin), max(counts[LAST_BIN], last_bin)
     last = bins.shape[0] - 1
     second, third = min(1, last), min(2, last)
     quarter = r.size // 4

@@ -7,15 +7,17 @@ from typing import NamedTuple
 import numpy as np
 
 BLOCK = 16384
-ROW = 1024  # short enough for sums in float32 to keep six digits
+ROW = 256  # short enough for sums in float32 to keep six digits
+STRIDE = 16  # elements that the survey takes at a time
 ROWS = BLOCK // ROW
 TABLES = 4
+CELLS = 1 << 14
 LINE, VECTOR = 64, 32  # bytes that memory is brought in by, and that are computed with at once
 
-# what a row of the survey tells: bounds of the reference, whether a new maximum or a point over the hull may be in it,
-# sums of r, c and |c - r|, products of r, c and d = c - r, and how many r are 0
-LOW_R, HIGH_R, MATTERS, SUM_R, SUM_C, SUM_ABS, RR, DD, RD, CC, ZEROS = range(11)
-SURVEY = 11
+# what the survey of a block tells: bounds of the reference, sums of r, c and |c - r|, products of r, c and d = c - r,
+# and how many r are 0
+LOW_R, HIGH_R, SUM_R, SUM_C, SUM_ABS, RR, DD, RD, CC, ZEROS = range(10)
+SURVEY = 10
 
 # the figures of a window in `sums`: first those of the survey, which has <r, d> where the sums have <r, c>
 RC = RD
@@ -24,8 +26,8 @@ REL_SUM, MAX_POWERS, TINY, MEAN_R, SPREAD_R, MEAN_C, SPREAD_C, REST = range(SURV
 SUMS = SURVEY + 14
 
 # and in `counts`
-FINITE, ARGMAX, CORNERS, SKETCHED, RELATIVE, KEYS, LEFT = range(7)
-COUNTS = 7
+FINITE, ARGMAX, CORNERS, SKETCHED, RELATIVE, SAMPLED, KEYS, LEFT, FIRST_BIN, LAST_BIN = range(10)
+COUNTS = 10
 
 # the lines over a hull: the slopes of a ray and some chords, their heights at 0, and the height of a level line
 CHORDS = 3
@@ -34,7 +36,6 @@ LEVEL = 2 * HEIGHTS
 LINES = LEVEL + 1
 SCALE = LINES  # of the lines in the type of the lane, by which the smallest of its numbers are far from its bounds
 LANE_LINES = LINES + 1
-NO_LINES = (0.0,) * LINES + (1.0,)
 
 # a box of scattered values: the address of its first element, where that and the end of the last are in the C order,
 # and how many axes stand before the panel's; then of every axis its length, and its step in bytes and in the C order
@@ -55,23 +56,27 @@ class Outline(NamedTuple):
 
 
 class Details(NamedTuple):
-    """How many differences fall into each bin of the histogram, in tables to be added up; the octaves of the sampled
-    elements; and the blocks that were left out: those with NaN, infinities, or differences too large for the lane.
+    """How many differences fall into each bin of the histogram, in tables to be added up, of which only those from
+    `FIRST_BIN` to `LAST_BIN` and that of 0 are in use; the cells of the sampled elements; and the blocks that were left
+    out: those with NaN, infinities, or differences too large for the lane.
     """
 
     bins: np.ndarray
     keys: np.ndarray
+    points: np.ndarray
     left: np.ndarray
 
 
 class Room(NamedTuple):
-    """Memory for one block: the survey of its rows and of all of it, and bins; the digits of a place in a box; and
-    the addresses that the rows of the next block come from on both sides, 0 where they are not known.
+    """Memory for one block: how far differences of its rows are over the lines, its survey, and bins; for all cells
+    there may be; for the digits of a place in a box; and for the addresses that the rows of the next block come from on
+    both sides, 0 where they are not known.
     """
 
-    rows: np.ndarray
+    overs: np.ndarray
     block: np.ndarray
     places: np.ndarray
+    cells: np.ndarray
     digits: np.ndarray
     coming_r: np.ndarray
     coming_c: np.ndarray

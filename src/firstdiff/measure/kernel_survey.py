@@ -1,12 +1,15 @@
-"""The loop that sees every element, written out as vector code.
+"""The loops that see every element, written out as vector code.
 
 A compiler makes vectors of a plain loop too, but does not ask for memory ahead of its use, without which reading and
-computing take turns; and it keeps the lines in registers, which are too few for them and the figures.
+computing take turns; and there are more figures and lines than it can keep in registers. So a row is gone through
+twice: once for the figures, then, while the sizes of its values and differences are at hand, for the lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -14,159 +17,254 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from firstdiff.measure.kernel_lanes import absolute, ask_for, every, number_of, select_larger, select_smaller, unsigned
-from firstdiff.measure.kernel_places import HEIGHTS, LANE_LINES, LEVEL, SCALE, VECTOR
+from firstdiff.measure.kernel_lanes import (
+    absolute,
+    ask_for,
+    constant,
+    every,
+    number_of,
+    select_larger,
+    select_smaller,
+    unsigned,
+)
+from firstdiff.measure.kernel_places import HEIGHTS, LANE_LINES, LEVEL, ROW, SCALE, STRIDE, VECTOR
 
-_TURNS = 2  # vectors between two requests for memory; more of them, and figures would not stay in registers
 _AHEAD = 2048  # bytes from what is computed with to what is asked for
+_ROWS = 4  # whose sums are added up before they become float64
+_PAUSE = 7  # rows until what did not do is tried again
 _LOOSE = ("contract", "reassoc", "nsz")
-_INDEX, _WORD = ir.IntType(64), ir.IntType(32)
+_INDEX, _WORD, _DOUBLE = ir.IntType(64), ir.IntType(32), ir.DoubleType()
 _BYTES = ir.IntType(8).as_pointer()
 
 # numba's, without types
 _code: Any = cgutils
 _types: Any = types
 
-Value = Any  # of LLVM's: a number or a vector of them
+Value = Any  # of LLVM's: a number, a vector of them, or where one lies
 
 
-class Figures(NamedTuple):
-    """What a row tells: bounds of r and |r|, the most that a difference is over the lines, and sums."""
+class Sums(NamedTuple):
+    """Of r, c and |d|, and of products, where d is c - r."""
 
-    low_r: Value
-    high_r: Value
-    least: Value
-    over: Value
-    sum_r: Value
-    sum_c: Value
-    sum_abs: Value
+    r: Value
+    c: Value
+    abs: Value
     rr: Value
     dd: Value
     rd: Value
+
+
+class _Side(NamedTuple):
+    """A row: where it lies, the type of its elements, and what to ask for meanwhile."""
+
+    data: Value
+    element: Any
+    asked: Value
+
+
+def _block_figures(_: Any, r: Any, c: Any, lines: Any, overs: Any, coming_r: Any, coming_c: Any) -> Any:
+    """The bounds of r and the `Sums` of a block of whole strides, taken in the type of the lines.
+
+    The most that a difference is over the lines, of every row, goes to `overs`. `coming`: for every row the address of
+    one to come, or 0.
+    """
+    result = _types.UniTuple(_types.float64, 2 + len(Sums._fields))
+
+    def generate(context: Any, builder: Any, signature: Any, passed: Any) -> Any:
+        sides, drawn, written, coming = _arrays(context, builder, signature, passed)
+        lane = context.get_value_type(lines.dtype)
+        count = VECTOR * 8 // lines.dtype.bitwidth
+        kind = ir.VectorType(lane, count)
+        mask = every(builder, unsigned(lane), count)
+        first = _loaded(builder, sides[0].data, r.dtype, _INDEX(0), kind)
+        low, high = (_code.alloca_once_value(builder, first) for _ in range(2))
+        narrow = _zeros(builder, kind)
+        wide = _zeros(builder, ir.VectorType(_DOUBLE, count))
+        sizes, differences = (
+            builder.bitcast(_code.alloca_once(builder, kind, ROW // count), lane.as_pointer()) for _ in range(2)
+        )
+        together, each = (_most_over(builder.module, kind, together=how) for how in (True, False))
+        pause = _code.alloca_once_value(builder, _INDEX(0))
+        total = builder.extract_value(sides[0].shape, 0)
+        with _code.for_range_slice(builder, _INDEX(0), total, _INDEX(ROW), _INDEX) as (start, _):
+            number = builder.udiv(start, _INDEX(ROW))
+            length = _smaller(builder, _INDEX(ROW), builder.sub(total, start))
+            row = [
+                _Side(builder.gep(side.data, [start]), element, _asked(builder, side.data, start, table, number))
+                for side, element, table in zip(sides, (r.dtype, c.dtype), coming, strict=True)
+            ]
+            _add_row(builder, row, length, (low, high), narrow, (sizes, differences), mask)
+            over = _over_lines(builder, kind, [sizes, differences, length, drawn.data], together, each, pause)
+            builder.store(over, builder.gep(written.data, [number]))
+            is_time = builder.icmp_unsigned("==", builder.urem(number, _INDEX(_ROWS)), _INDEX(_ROWS - 1))
+            with builder.if_then(is_time):
+                _move(builder, narrow, wide)
+        _move(builder, narrow, wide)
+        bounds = _folded(builder, select_smaller, low), _folded(builder, select_larger, high)
+        found = [
+            *(_widened(builder, bound, _DOUBLE) for bound in bounds),
+            *(_folded(builder, _added, at) for at in wide),
+        ]
+        return context.make_tuple(builder, result, found)
+
+    return result(r, c, lines, overs, coming_r, coming_c), generate
+
+
+def _arrays(context: Any, builder: Any, signature: Any, passed: Any) -> tuple[Any, Any, Any, Any]:
+    arrays = [
+        context.make_array(kind)(context, builder, value) for kind, value in zip(signature.args, passed, strict=True)
+    ]
+    return arrays[:2], arrays[2], arrays[3], arrays[4:]
+
+
+def _add_row(
+    builder: Any,
+    row: list[_Side],
+    length: Value,
+    bounds: tuple[Value, Value],
+    sums: Sums,
+    kept: tuple[Value, Value],
+    mask: Value,
+) -> None:
+    """Take a row into bounds and sums; the sizes of its values and differences are kept."""
+    kind = mask.type
+    added = _zeros(builder, kind)
+    with _strides(builder, length, kind) as (at, places):
+        for side in row:
+            ask_for(builder, builder.gep(side.asked, [builder.mul(at, _INDEX(side.element.bitwidth // 8))]))
+        for here in places:
+            x, y = (_loaded(builder, side.data, side.element, here, kind) for side in row)
+            d = builder.fsub(y, x, flags=_LOOSE)
+            size, difference = absolute(builder, x, mask), absolute(builder, d, mask)
+            for bound, select in zip(bounds, (select_smaller, select_larger), strict=True):
+                builder.store(select(builder, builder.load(bound), x), bound)
+            products = (_multiplied(builder, *pair) for pair in ((x, x), (d, d), (x, d)))
+            _add(builder, added, Sums(x, y, difference, *products))
+            for value, place in zip((size, difference), kept, strict=True):
+                builder.store(value, _vector_at(builder, place, here, kind), align=VECTOR)
+    _add(builder, sums, Sums._make(map(builder.load, added)))
+
+
+def _over_lines(
+    builder: Any, kind: ir.VectorType, passed: list[Value], together: Any, each: Any, pause: Value
+) -> Value:
+    """The most that a difference of a row is over the lines; first from all of a stride together, which does where
+    differences do not grow with values. Where it does not do, it is not tried for some rows.
+    """
+    most = _code.alloca_once(builder, kind.element)
+    builder.store(kind.element(float("inf")), most)
+    rest = builder.load(pause)
+    is_tried = builder.icmp_unsigned("==", rest, _INDEX(0))
+    with builder.if_then(is_tried):
+        builder.store(builder.call(together, passed), most)
+    with builder.if_then(builder.fcmp_ordered(">=", builder.load(most), kind.element(0.0))):
+        builder.store(builder.call(each, passed), most)
+        builder.store(builder.select(is_tried, _INDEX(_PAUSE), builder.sub(rest, _INDEX(1))), pause)
+    return builder.load(most)
+
+
+def _most_over(module: Any, kind: ir.VectorType, *, together: bool) -> Any:
+    """The most that a difference of a row is over the lowest of the lines; `together` takes the largest difference and
+    the smallest value of some, and may find more than there is.
+
+    A function of its own, so that the figures make room in the registers for the lines.
+    """
+    lane = kind.element
+    values = lane.as_pointer()
+    name = f"most_over_{lane}_{'together' if together else 'each'}"
+    function = ir.Function(module, ir.FunctionType(lane, [values, values, _INDEX, values]), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    sizes, differences, length, drawn = function.args
+    builder = ir.IRBuilder(function.append_basic_block())
+    lines = [every(builder, builder.load(builder.gep(drawn, [_INDEX(at)])), kind.count) for at in range(LANE_LINES)]
+    most = _code.alloca_once_value(builder, constant(kind, float("-inf")))
+    with _strides(builder, length, kind) as (_, places):
+        points = [tuple(_kept(builder, side, here, kind) for side in (sizes, differences)) for here in places]
+        if together:
+            joined = zip((select_smaller, select_larger), zip(*points, strict=True), strict=True)
+            points = [tuple(reduce(partial(select, builder), side) for select, side in joined)]
+        for size, difference in points:
+            lowest = select_smaller(builder, _multiplied(builder, lines[0], size), lines[LEVEL])
+            for chord in range(1, HEIGHTS):
+                line = _added(builder, lines[HEIGHTS + chord], _multiplied(builder, lines[chord], size))
+                lowest = select_smaller(builder, line, lowest)
+            over = builder.fsub(_multiplied(builder, difference, lines[SCALE]), lowest, flags=_LOOSE)
+            builder.store(select_larger(builder, builder.load(most), over), most)
+    builder.ret(_folded(builder, select_larger, most))
+    return function
+
+
+@contextmanager
+def _strides(builder: Any, length: Value, kind: ir.VectorType) -> Iterator[tuple[Value, list[Value]]]:
+    """A loop over a row, and in each stride of it where its vectors begin."""
+    with _code.for_range_slice(builder, _INDEX(0), length, _INDEX(STRIDE), _INDEX) as (at, _):
+        yield at, [builder.add(at, _INDEX(part)) for part in range(0, STRIDE, kind.count)]
 
 
 def _added(builder: Any, left: Value, right: Value) -> Value:
     return builder.fadd(left, right, flags=_LOOSE)
 
 
-# how the figures of two parts become those of both
-_JOINED = Figures(select_smaller, select_larger, select_smaller, select_larger, *[_added] * 6)
+def _multiplied(builder: Any, left: Value, right: Value) -> Value:
+    return builder.fmul(left, right, flags=_LOOSE)
 
 
-def _taken_in(builder: Any, so_far: Figures, x: Value, y: Value, lines: list[Value]) -> Figures:
-    """The figures with some more elements of the reference and the candidate; after the lines stands `unsigned`."""
-
-    def plus_product(summed: Value, left: Value, right: Value) -> Value:
-        return _added(builder, summed, builder.fmul(left, right, flags=_LOOSE))
-
-    def line(number: int) -> Value:
-        return plus_product(lines[HEIGHTS + number], lines[number], size)
-
-    d = builder.fsub(y, x, flags=_LOOSE)
-    size, difference = absolute(builder, x, lines[-1]), absolute(builder, d, lines[-1])
-    ray = builder.fmul(lines[0], size, flags=_LOOSE)
-    lowest = select_smaller(builder, ray, lines[LEVEL])
-    for chord in range(1, HEIGHTS):
-        lowest = select_smaller(builder, line(chord), lowest)
-    over = builder.fsub(builder.fmul(difference, lines[SCALE], flags=_LOOSE), lowest, flags=_LOOSE)
-    return Figures(
-        low_r=select_smaller(builder, so_far.low_r, x),
-        high_r=select_larger(builder, so_far.high_r, x),
-        least=select_smaller(builder, so_far.least, size),
-        over=select_larger(builder, so_far.over, over),
-        sum_r=_added(builder, so_far.sum_r, x),
-        sum_c=_added(builder, so_far.sum_c, y),
-        sum_abs=_added(builder, so_far.sum_abs, difference),
-        rr=plus_product(so_far.rr, x, x),
-        dd=plus_product(so_far.dd, d, d),
-        rd=plus_product(so_far.rd, x, d),
-    )
+def _smaller(builder: Any, left: Value, right: Value) -> Value:
+    return builder.select(builder.icmp_unsigned("<", left, right), left, right)
 
 
-def _row_figures(_: Any, r: Any, c: Any, lines: Any, coming_r: Any, coming_c: Any) -> Any:
-    """`Figures` of a row in the type of the lines; `coming`: the address of one to come, or 0."""
-    result = _types.UniTuple(lines.dtype, len(Figures._fields))
-
-    def generate(context: Any, builder: Any, signature: Any, passed: Any) -> Any:
-        reference, candidate, drawn = (
-            context.make_array(kind)(context, builder, value)
-            for kind, value in zip(signature.args[:3], passed[:3], strict=True)
-        )
-        sides = [(reference.data, r.dtype), (candidate.data, c.dtype)]
-        lane = context.get_value_type(lines.dtype)
-        values = [builder.load(builder.gep(drawn.data, [_INDEX(at)])) for at in range(LANE_LINES)] + [unsigned(lane)]
-
-        first = _loaded(builder, *sides[0], _INDEX(0), lane)
-        nothing = Figures(first, first, absolute(builder, first, values[-1]), *[lane(0.0)] * 7)
-        count = VECTOR * 8 // lines.dtype.bitwidth
-        size = builder.extract_value(reference.shape, 0)
-        whole = builder.and_(size, _INDEX(-count * _TURNS))
-        asked = [_asked(builder, data, coming) for (data, _), coming in zip(sides, passed[3:], strict=True)]
-        vectors = _loop(builder, sides, values, nothing, (_INDEX(0), whole), count, _TURNS, asked)
-        folded = Figures._make(_folded(builder, join, vector) for join, vector in zip(_JOINED, vectors, strict=True))
-        return context.make_tuple(builder, result, _loop(builder, sides, values, folded, (whole, size), 1, 1, ()))
-
-    return result(r, c, lines, coming_r, coming_c), generate
+def _zeros(builder: Any, kind: ir.VectorType) -> Sums:
+    """Where sums lie, all 0 here and now."""
+    places = Sums._make(_code.alloca_once(builder, kind) for _ in Sums._fields)
+    for place in places:
+        builder.store(constant(kind, 0.0), place)
+    return places
 
 
-def _loop(
-    builder: Any,
-    sides: list[tuple[Value, Any]],
-    lines: list[Value],
-    before: Figures,
-    bounds: tuple[Value, Value],
-    count: int,
-    turns: int,
-    asked: Sequence[Value],
-) -> Figures:
-    """Take in the elements between the bounds, so many at a time, in several turns between two requests for memory."""
-    places = [_code.alloca_once_value(builder, every(builder, value, count)) for value in before]
-    lines = [every(builder, value, count) for value in lines]
-    kind = lines[0].type
-    kept = _code.alloca_once(builder, kind, len(lines))
-    kept_lines = [builder.gep(kept, [_INDEX(at)]) for at in range(len(lines))]
-    for value, place in zip(lines, kept_lines, strict=True):
-        builder.store(value, place)
-    with _code.for_range_slice(builder, *bounds, _INDEX(count * turns), _INDEX) as (at, _):
-        for place, (_, element) in zip(asked, sides, strict=False):
-            ask_for(builder, builder.gep(place, [builder.mul(at, _INDEX(element.bitwidth // 8))]))
-        figures = Figures._make(map(builder.load, places))
-        for turn in range(turns):
-            _forget(builder, kept)
-            here = builder.add(at, _INDEX(turn * count))
-            x, y = (_loaded(builder, *side, here, kind) for side in sides)
-            figures = _taken_in(builder, figures, x, y, list(map(builder.load, kept_lines)))
-        for value, place in zip(figures, places, strict=True):
-            builder.store(value, place)
-    return Figures._make(map(builder.load, places))
+def _add(builder: Any, places: Sums, values: Sums) -> None:
+    for place, value in zip(places, values, strict=True):
+        builder.store(_added(builder, builder.load(place), value), place)
 
 
-def _loaded(builder: Any, data: Value, element: Any, at: Value, kind: ir.Type) -> Value:
-    """Elements as floats of a kind, as many as it holds."""
-    place = builder.gep(data, [at])
-    if isinstance(kind, ir.VectorType):
-        stored = ir.VectorType(data.type.pointee, kind.count)
-        value = builder.load(builder.bitcast(place, stored.as_pointer()), align=element.bitwidth // 8)
-    else:
-        value = builder.load(place)
-    value = number_of(builder, element, value)
+def _move(builder: Any, narrow: Sums, wide: Sums) -> None:
+    """Add sums to those in float64, and begin them anew."""
+    kind = wide.r.type.pointee
+    _add(builder, wide, Sums._make(_widened(builder, builder.load(place), kind) for place in narrow))
+    for place in narrow:
+        builder.store(constant(place.type.pointee, 0.0), place)
+
+
+def _widened(builder: Any, value: Value, kind: ir.Type) -> Value:
     return value if value.type == kind else builder.fpext(value, kind)
 
 
-def _forget(builder: Any, memory: Value) -> None:
-    """Have what lies there read where it is used, lest it take up the vectors that the figures need."""
-    builder.asm(ir.FunctionType(ir.VoidType(), [memory.type]), "", "r,~{memory}", [memory], True)
+def _vector_at(builder: Any, place: Value, at: Value, kind: ir.VectorType) -> Value:
+    return builder.bitcast(builder.gep(place, [at]), kind.as_pointer())
 
 
-def _asked(builder: Any, data: Value, coming: Value) -> Value:
+def _kept(builder: Any, place: Value, at: Value, kind: ir.VectorType) -> Value:
+    return builder.load(_vector_at(builder, place, at, kind), align=VECTOR)
+
+
+def _loaded(builder: Any, data: Value, element: Any, at: Value, kind: ir.VectorType) -> Value:
+    """Elements as floats of a kind, as many as it holds."""
+    stored = ir.VectorType(data.type.pointee, kind.count)
+    value = builder.load(_vector_at(builder, data, at, stored), align=element.bitwidth // 8)
+    return _widened(builder, number_of(builder, element, value), kind)
+
+
+def _asked(builder: Any, data: Value, start: Value, coming: Any, number: Value) -> Value:
     """What to ask for while a row is measured: the one to come, or this row some way on, where that is not known."""
-    some_way_on = builder.gep(builder.bitcast(data, _BYTES), [_INDEX(_AHEAD)])
-    is_known = builder.icmp_signed("!=", coming, _INDEX(0))
-    return builder.select(is_known, builder.inttoptr(coming, _BYTES), some_way_on)
+    here = builder.bitcast(builder.gep(data, [start]), _BYTES)
+    address = builder.load(builder.gep(coming.data, [number]))
+    is_known = builder.icmp_signed("!=", address, _INDEX(0))
+    return builder.select(is_known, builder.inttoptr(address, _BYTES), builder.gep(here, [_INDEX(_AHEAD)]))
 
 
-def _folded(builder: Any, join: Any, vector: Value) -> Value:
+def _folded(builder: Any, join: Callable[[Any, Value, Value], Value], place: Value) -> Value:
     """The parts of a vector as one."""
+    vector = builder.load(place)
     count = vector.type.count
     while count > 1:
         count //= 2
@@ -175,4 +273,4 @@ def _folded(builder: Any, join: Any, vector: Value) -> Value:
     return builder.extract_element(vector, _WORD(0))
 
 
-row_figures: Any = intrinsic(_row_figures)
+block_figures: Any = intrinsic(_block_figures)

@@ -62,6 +62,8 @@ class Moments:
 
     @property
     def variance(self) -> float:
+        if self.low == self.high:
+            return 0.0  # where the mean may be rounded, and every value differ from it a little
         return self.spread / self.count if self.count else math.nan
 
     def statistics(self) -> Statistics:

@@ -10,10 +10,10 @@ import numpy as np
 
 from firstdiff.measure.accumulator import Accumulator
 from firstdiff.measure.allowed import Allowed
-from firstdiff.measure.plan import SMALL, PairPlan, stretch_length, window_length
+from firstdiff.measure.plan import SMALL, PairPlan, stretches_of, window_length, windows_of
 from firstdiff.measure.scattered import Side, layout_of
 from firstdiff.measure.sketch import Sketch
-from firstdiff.measure.threads import Progress, each_window
+from firstdiff.measure.threads import Progress, each_part
 from firstdiff.trace import Source
 
 Engine = Literal["numpy", "numba"]
@@ -59,20 +59,23 @@ class Passes:
 
     def measure(self, plan: PairPlan, progress: Progress | None = None) -> Accumulator:
         size, window = self.reference.size, self._length()
-        reference, candidate = (_windows_of(side, window, self.engine) for side in (self.reference, self.candidate))
+        sides = [_side_of(source, window, self.engine) for source in (self.reference, self.candidate)]
+        # what is in memory need not be taken window by window
+        longest = window if None in sides else size
+        reference, candidate = (
+            side or source.window for side, source in zip(sides, (self.reference, self.candidate), strict=True)
+        )
 
         def work(start: int, stop: int) -> Accumulator:
             gathering = self.engine.gather(self.reference.dtype, self.candidate.dtype, plan, stop - start)
-            for first in range(start, stop, window):
-                last = min(first + window, stop)
+            for first in range(start, stop, longest):
+                last = min(first + longest, stop)
                 gathering.add(reference(first, last), candidate(first, last), first)
             return gathering.close()
 
-        length = stretch_length(size, window)
-        stretches = each_window(size, length, work, threads=self._threads(), progress=progress)
-        gathered = next(stretches, None) or Accumulator()
-        for stretch in stretches:
-            gathered.merge(stretch)
+        stretches = each_part(stretches_of(size, window), work, threads=self._threads(), progress=progress)
+        gathered = stretches[0] if stretches else Accumulator()
+        gathered.merge(*stretches[1:])
         return gathered
 
     def detail(self, plan: PairPlan, allowed: Allowed) -> Details:
@@ -80,7 +83,8 @@ class Passes:
             return self.engine.detail(*self._windows(start, stop), plan, allowed)
 
         outside, sketch = 0, Sketch()
-        for found in each_window(self.reference.size, self._length(), work, threads=self._threads()):
+        windows = windows_of(self.reference.size, self._length())
+        for found in each_part(windows, work, threads=self._threads()):
             outside += found.outside
             if found.sketch is not None:
                 sketch.merge(found.sketch)
@@ -96,10 +100,16 @@ class Passes:
         return window_length(self.reference.dtype, self.candidate.dtype)
 
 
-def _windows_of(source: Source, length: int, engine: EngineCalls) -> Callable[[int, int], Side]:
-    """How to get at windows of a length, as far as the engine needs them brought together."""
-    layout = layout_of(source, length) if engine.gathers else None
-    return layout.side if layout is not None else source.window
+def _side_of(source: Source, window: int, engine: EngineCalls) -> Callable[[int, int], Side] | None:
+    """How an engine gets at any part of a source that lies in memory; None where it does not, or had better not."""
+    boxes = source.boxes() if engine.gathers else None
+    if boxes is None or not source.size:
+        return None
+    in_place = boxes.in_place(0, source.size)
+    if in_place is not None:
+        return (lambda start, stop: in_place[start:stop]) if in_place.dtype == source.dtype else None
+    layout = layout_of(source, window)
+    return layout.side if layout else None
 
 
 def compiled_ready(reference: np.dtype, candidate: np.dtype) -> bool:

@@ -15,7 +15,7 @@ from firstdiff.measure.promote import Domain, domain_of, fits_float32
 BLOCK = 1 << 15
 NARROW_BLOCK = 1 << 16
 WINDOW_BYTES = 12 << 20
-_STRETCHES, _WINDOWS = 16, 8
+_SHARE, _LEAST_SHARE, _WINDOWS = 4, 4, 8
 SMALL = 1 << 16
 
 PERIOD = 1 << 16
@@ -29,12 +29,22 @@ def window_length(*types: np.dtype) -> int:
     return WINDOW_BYTES // max(4, *(dtype.itemsize for dtype in types))
 
 
-def stretch_length(size: int, window: int) -> int:
-    """Elements that are gathered as one, window after window: few stretches, for each begins anew, but no longer than
-    some windows, for threads share them out.
+def windows_of(size: int, length: int) -> list[tuple[int, int]]:
+    """Where windows of a length begin and end."""
+    return [(start, min(start + length, size)) for start in range(0, size, length)]
+
+
+def stretches_of(size: int, window: int) -> list[tuple[int, int]]:
+    """Where stretches begin and end, each gathered as one, window after window.
+
+    The first are long, for each begins anew; the last are short, for threads share them out and should end together.
     """
-    share = -(-size // _STRETCHES // PERIOD) * PERIOD
-    return min(max(share, window), window * _WINDOWS)
+    found, start = [], 0
+    while start < size:
+        length = min(max((size - start) // _SHARE, window // _LEAST_SHARE), window * _WINDOWS)
+        found.append((start, min(start + -(-length // PERIOD) * PERIOD, size)))
+        start = found[-1][1]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,11 +42,10 @@ class Histogram:
     @classmethod
     def of_bins(cls, counts: np.ndarray) -> Histogram:
         """From a count for every bin there is."""
-        filled = counts != 0
-        filled[0] = False
-        if not filled.any():
+        filled = np.flatnonzero(counts[1:])
+        if not filled.size:
             return cls(int(counts[0]))
-        first, end = int(filled.argmax()), counts.size - int(filled[::-1].argmax())
+        first, end = int(filled[0]) + 1, int(filled[-1]) + 2
         return cls(int(counts[0]), first, counts[first:end].astype(np.int64))
 
     def merge(self, other: Histogram) -> None:

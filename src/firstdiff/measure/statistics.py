@@ -9,9 +9,9 @@ import numpy as np
 from firstdiff.measure.dot import dot
 from firstdiff.measure.moments import Moments, bounds_of
 from firstdiff.measure.nonfinite import add_side
-from firstdiff.measure.plan import BLOCK, window_length
+from firstdiff.measure.plan import BLOCK, window_length, windows_of
 from firstdiff.measure.promote import to_numbers
-from firstdiff.measure.threads import Progress, each_window
+from firstdiff.measure.threads import Progress, each_part
 from firstdiff.schema import Statistics
 from firstdiff.trace import Source
 
@@ -27,14 +27,12 @@ def measure_statistics(source: Source, *, threads: int = 1, progress: Progress |
     Statistics(mean=2.0, std=1.0, min=1.0, max=3.0, nan=1, inf=0)
     """
     gathered = Moments()
-    windows = each_window(
-        source.size,
-        window_length(source.dtype),
+    for moments in each_part(
+        windows_of(source.size, window_length(source.dtype)),
         lambda start, stop: _window(source.window(start, stop)),
         threads=threads,
         progress=progress,
-    )
-    for moments in windows:
+    ):
         gathered.merge(moments)
     return gathered.statistics()
 

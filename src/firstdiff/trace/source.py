@@ -63,6 +63,9 @@ class ArraySource(Source):
     def view(self) -> np.ndarray:
         return self._array
 
+    def boxes(self) -> Boxes:
+        return Boxes(self.shape, (((0,) * self._array.ndim, self._array),))
+
 
 def _window_of_strided(view: np.ndarray, start: int, stop: int) -> np.ndarray:
     """Copy just the leading-axis rows that hold the window, one axis at a time."""
