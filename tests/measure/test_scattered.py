@@ -42,7 +42,7 @@ class InBoxes(Source):
 
 @numba.njit
 def run(room: np.ndarray, table: np.ndarray, begin: int, end: int, digits: np.ndarray) -> None:
-    gather(room, table, begin, end, digits, digits[:0])
+    gather(room, table, begin, end, digits, 0, digits[:0])
 
 
 def gathered(layout: Layout, begin: int, end: int) -> np.ndarray:

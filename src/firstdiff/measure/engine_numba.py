@@ -151,8 +151,8 @@ class _Desk:
             np.empty(kernel.BLOCK, np.int32),
             np.empty(kernel.CELLS, np.int32),
             np.empty(kernel.MOST_AXES, np.int64),
-            np.zeros(kernel.ROWS, np.int64),
-            np.zeros(kernel.ROWS, np.int64),
+            np.empty(kernel.RUNS, np.int64),
+            np.empty(kernel.RUNS, np.int64),
         )
         # what the kernel takes beside the two sides; first the boxes they lie in, where they start, and their size
         place = (_NO_BOXES, _NO_BOXES, 0, 0)

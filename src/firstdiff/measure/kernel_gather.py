@@ -9,13 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from firstdiff.measure.kernel_lanes import compiled
-from firstdiff.measure.kernel_moves import ask, copy, put, turn_square
+from firstdiff.measure.kernel_moves import address_of, ask, copy, put, turn_square
 from firstdiff.measure.kernel_places import (
     ADDRESS,
     AXIS,
-    BLOCK,
     BOX,
     END,
+    FAR_AHEAD,
+    IN_A_ROW,
     LEADING,
     LENGTH,
     LINE,
@@ -23,7 +24,9 @@ from firstdiff.measure.kernel_places import (
     ROW,
     SPAN,
     STEP,
+    STRIDE,
     VECTOR,
+    Side,
 )
 
 _AHEAD = 4  # rows from what is copied to what is asked for
@@ -33,49 +36,71 @@ _NEAR = 1 << 13  # bytes that stay in the cache whatever the order they are read
 
 
 @compiled()
-def arrived(
-    side: np.ndarray,
-    boxes: np.ndarray,
-    start: int,
-    first: int,
-    size: int,
-    begun: int,
-    digits: np.ndarray,
-    coming: np.ndarray,
-) -> int:
-    """Where in the window the values begin that are at hand; the next ones are brought where these are at an end."""
-    if boxes.shape[0] == 0:
+def side_of(values: np.ndarray, boxes: np.ndarray, start: int, size: int, digits: np.ndarray, ways: np.ndarray) -> Side:
+    """A side of a window, as it lies."""
+    ways[0] = 0
+    return Side(values, boxes, start, size, digits, _shift_of(values, boxes, start), ways)
+
+
+@compiled()
+def _shift_of(values: np.ndarray, boxes: np.ndarray, start: int) -> int:
+    """For the longest runs, up to a row, that begin at multiples of their length wherever they lie."""
+    bounds = ROW | start
+    for number in range(boxes.shape[0]):
+        box = boxes[number]
+        columns = box[box.size - AXIS :]
+        if columns[STEP] != values.itemsize:
+            return IN_A_ROW
+        bounds |= box[ORIGIN] | columns[LENGTH]
+        for axis in range(BOX, box.size - AXIS, AXIS):
+            bounds |= box[axis + SPAN]
+    longest = bounds & -bounds
+    if boxes.shape[0] == 0 or longest < STRIDE:
+        return IN_A_ROW
+    shift = 0
+    while 1 << shift < longest:
+        shift += 1
+    return shift
+
+
+@compiled()
+def arrived(side: Side, first: int, stop: int, begun: int) -> int:
+    """See to it that a block can be surveyed; where in the window the values begin that are at hand."""
+    if side.boxes.shape[0] == 0:
         return 0
-    if 0 < first < begun + side.size:
+    if side.shift != IN_A_ROW:
+        end = side.start + min(stop + FAR_AHEAD + ROW, side.size)
+        gather(side.values, side.boxes, side.start + first, end, side.digits, side.shift, side.ways)
+        return first
+    if 0 < first < begun + side.values.size:
         return begun
-    gather(side, boxes, start + first, start + min(first + side.size, size), digits, coming[:0])
+    end = side.start + min(first + side.values.size, side.size)
+    gather(side.values, side.boxes, side.start + first, end, side.digits, 0, side.ways[:0])
     return first
 
 
 @compiled()
-def announced(
-    side: np.ndarray, boxes: np.ndarray, start: int, stop: int, size: int, digits: np.ndarray, coming: np.ndarray
-) -> None:
-    """Write down where the rows of the next block come from, if they lie in rows of memory and are not yet gathered."""
-    if boxes.shape[0] == 0:
-        return
-    coming[:] = 0
-    columns = boxes[0, boxes.shape[1] - AXIS :]
-    if side.size == BLOCK and stop < size and columns[STEP] == side.itemsize and columns[LENGTH] >= ROW:
-        gather(side, boxes, start + stop, start + min(stop + BLOCK, size), digits, coming)
+def brought(side: Side, begun: int, first: int, stop: int) -> int:
+    """Where in `side.values` those of a block begin that are wanted; it has arrived."""
+    if side.shift == IN_A_ROW:
+        return first - begun
+    gather(side.values, side.boxes, side.start + first, side.start + stop, side.digits, 0, side.ways[:0])
+    return 0
 
 
 @compiled()
-def gather(room: np.ndarray, boxes: np.ndarray, begin: int, end: int, digits: np.ndarray, coming: np.ndarray) -> None:
-    """Elements `begin` to `end` of the C order; or, if there is room for that, only where they will come from."""
+def gather(
+    room: np.ndarray, boxes: np.ndarray, begin: int, end: int, digits: np.ndarray, shift: int, ways: np.ndarray
+) -> None:
+    """Elements `begin` to `end` of the C order; or, if there is room for that, only the ways to them."""
     for number in range(boxes.shape[0]):
         if boxes[number, ORIGIN] < end and begin < boxes[number, END]:
-            _gather_box(room, boxes[number], begin, end, digits, coming)
+            _gather_box(room, boxes[number], begin, end, digits, shift, ways)
 
 
 @compiled()
 def _gather_box(
-    room: np.ndarray, box: np.ndarray, begin: int, end: int, digits: np.ndarray, coming: np.ndarray
+    room: np.ndarray, box: np.ndarray, begin: int, end: int, digits: np.ndarray, shift: int, ways: np.ndarray
 ) -> None:
     outer = (box.size - BOX) // AXIS - 2
     place, address = box[ORIGIN], box[ADDRESS]
@@ -86,7 +111,7 @@ def _gather_box(
         place += digit * box[at + SPAN]
         address += digit * box[at + STEP]
     while True:
-        _gather_panel(room, box[BOX + AXIS * outer :], place, address, begin, end, coming)
+        _gather_panel(room, box[BOX + AXIS * outer :], place, address, begin, end, shift, ways)
         axis = outer - 1
         while axis >= 0:
             at = BOX + AXIS * axis
@@ -105,7 +130,7 @@ def _gather_box(
 
 @compiled()
 def _gather_panel(
-    room: np.ndarray, panel: np.ndarray, place: int, address: int, begin: int, end: int, coming: np.ndarray
+    room: np.ndarray, panel: np.ndarray, place: int, address: int, begin: int, end: int, shift: int, ways: np.ndarray
 ) -> None:
     """What lies between the bounds of the rows of a panel, the first of which is at a place of the C order.
 
@@ -115,7 +140,7 @@ def _gather_panel(
     columns, width = panel[AXIS + LENGTH], panel[AXIS + STEP]
     low, high = begin - place, end - place
     if low <= 0 and (rows - 1) * span + columns <= high:
-        _take_rows(room, -low, span, rows, step, address, columns, width, coming)
+        _take_rows(room, -low, span, rows, step, address, columns, width, shift, ways)
         return
     first_row, first_cut = low // span, low % span
     last_row, last_cut = high // span, high % span
@@ -132,7 +157,7 @@ def _gather_panel(
             if top < bottom:
                 start = top * span + first - low
                 source = address + top * step + first * width
-                _take_rows(room, start, span, bottom - top, step, source, last - first, width, coming)
+                _take_rows(room, start, span, bottom - top, step, source, last - first, width, shift, ways)
             first = last
 
 
@@ -146,14 +171,16 @@ def _take_rows(
     address: int,
     columns: int,
     width: int,
-    coming: np.ndarray,
+    shift: int,
+    ways: np.ndarray,
 ) -> None:
     """Rows that begin `span` elements apart where they come to lie; steps and widths are in bytes, where they lie."""
-    if coming.size:
+    if ways.size:
+        way, further = address - address_of(room) - start * width, step - span * width
         for row in range(rows):
             to = start + row * span
-            for at in range(-(-to // ROW) * ROW, to + columns, ROW):
-                coming[at // ROW] = address + row * step + (at - to) * width
+            for run in range(to >> shift, (to + columns) >> shift):
+                ways[run] = way + row * further
     elif width == room.itemsize:
         length = columns * width
         for row in range(rows):

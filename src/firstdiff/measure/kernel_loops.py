@@ -26,6 +26,7 @@ from firstdiff.measure.kernel_places import (
     SUM_ABS,
     SUM_C,
     SUM_R,
+    Side,
 )
 from firstdiff.measure.kernel_survey import block_figures
 from firstdiff.measure.sketch import BIN_SHIFT, BINS
@@ -48,13 +49,7 @@ def zeros_of(values: np.ndarray) -> int:
 
 @compiled()
 def survey(
-    r: np.ndarray,
-    c: np.ndarray,
-    lines: np.ndarray,
-    overs: np.ndarray,
-    coming_r: np.ndarray,
-    coming_c: np.ndarray,
-    found: np.ndarray,
+    r: np.ndarray, c: np.ndarray, side_r: Side, side_c: Side, lines: np.ndarray, overs: np.ndarray, found: np.ndarray
 ) -> None:
     """Look at a block; where there is NaN or an infinity, `DD` is none or infinite.
 
@@ -64,7 +59,7 @@ def survey(
     low, high, sum_r, sum_c, sum_abs, rr, dd, rd = math.inf, -math.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     if whole:
         low, high, sum_r, sum_c, sum_abs, rr, dd, rd = block_figures(
-            r[:whole], c[:whole], lines, overs, coming_r, coming_c
+            r[:whole], c[:whole], lines, overs, side_r.ways, side_c.ways, side_r.shift, side_c.shift
         )
     for i in range(whole, r.size):
         x, y = wide(r[i]), wide(c[i])
@@ -152,15 +147,10 @@ def sum_and_squares(values: np.ndarray, shift: float) -> tuple[float, float]:
 
 
 @compiled()
-def mean_and_spread(values: np.ndarray, summed: float, squares: float, cancelled: float) -> tuple[float, float]:
-    """As in `moments.py`: around the mean where the plain sums cancel."""
+def mean_and_spread(values: np.ndarray, mean: float) -> tuple[float, float]:
+    """As in `moments.py`, around a mean that is about right, or not finite where the sum was not."""
     count = values.size
-    if math.isfinite(summed):
-        mean = summed / count
-        spread = squares - summed * mean
-        if spread > squares * cancelled or squares == 0.0:
-            return mean, spread
-    else:
+    if not math.isfinite(mean):
         mean = 0.0
         for i in range(count):
             mean += wide(values[i]) * _DOWN

@@ -90,7 +90,17 @@ def _asked(_: Any, address: Any) -> Any:
     return types.void(address), generate
 
 
+def _address_of(_: Any, array: Any) -> Any:
+    """Where the elements of an array begin."""
+
+    def generate(context: Any, builder: Any, signature: Any, passed: Any) -> Any:
+        return builder.ptrtoint(context.make_array(signature.args[0])(context, builder, passed[0]).data, _INDEX)
+
+    return types.int64(array), generate
+
+
 copy: Any = intrinsic(_copied)
 put: Any = intrinsic(_put_one)
 turn_square: Any = intrinsic(_turned_square)
 ask: Any = intrinsic(_asked)
+address_of: Any = intrinsic(_address_of)

@@ -12,58 +12,44 @@ import math
 import numpy as np
 
 from firstdiff.measure import kernel_loops as loops
-from firstdiff.measure.direction import CANCELLED, CANCELLED_NARROW, FAR
+from firstdiff.measure.direction import CANCELLED, CANCELLED_NARROW
 from firstdiff.measure.hull import CAPACITY
 from firstdiff.measure.kernel_cells import add_keys, count_up
-from firstdiff.measure.kernel_gather import announced, arrived
+from firstdiff.measure.kernel_gather import arrived, brought, side_of
 from firstdiff.measure.kernel_hull import draw_lines, height, in_lane, insert, lowest_line, thin
 from firstdiff.measure.kernel_lanes import compiled, wide
 from firstdiff.measure.kernel_places import (
     ARGMAX,
     AT_ZERO,
     BLOCK,
-    CC,
     CORNERS,
     DD,
-    FINITE,
     FIRST_BIN,
-    HIGH_C,
-    HIGH_R,
     KEYS,
     LAST_BIN,
     LEFT,
-    LOW_C,
-    LOW_R,
     MAX_ABS,
     MAX_POWERS,
-    MEAN_C,
-    MEAN_R,
-    RC,
-    RD,
     REL_SUM,
     RELATIVE,
-    REST,
     ROW,
-    RR,
     SAMPLED,
     SKETCHED,
     SLACK,
     STEEPEST,
     SUM_ABS,
-    SUM_C,
-    SUM_R,
-    SURVEY,
     TINY,
     ZEROS,
     Details,
     Outline,
     Room,
+    Side,
 )
+from firstdiff.measure.kernel_sums import add_block, is_safe, needs_values
 from firstdiff.measure.plan import CELLS_PIECE, PERIOD, PIECE, SAMPLE_STRIDE
 
 _PART = 64
 _TWICE = 2.0 + 2.0**-20
-_UNDERFLOW = 1e-32  # a sum of float32 squares below this may have lost some of them
 
 
 def measure(
@@ -82,63 +68,82 @@ def measure(
 ) -> None:
     """Take in a window, all but the blocks that need more care; `full`: sketch every element, not only the sample.
 
-    A side that lies in boxes has room in place of its values, into which they are gathered piece by piece.
+    A side that lies in boxes has room in place of its values, into which they are gathered: piece by piece, or, where
+    runs of them can be surveyed as they lie, only what is looked at again.
     """
     found = room.block
     from_r, from_c = 0, 0
+    side_r = side_of(r, boxes_r, start, size, room.digits, room.ways_r)
+    side_c = side_of(c, boxes_c, start, size, room.digits, room.ways_c)
     in_lane(outline.lines, outline.lane_lines)
     for first in range(0, size, BLOCK):
         stop = min(first + BLOCK, size)
-        from_r = arrived(r, boxes_r, start, first, size, from_r, room.digits, room.coming_r)
-        from_c = arrived(c, boxes_c, start, first, size, from_c, room.digits, room.coming_c)
-        announced(r, boxes_r, start, stop, size, room.digits, room.coming_r)
-        announced(c, boxes_c, start, stop, size, room.digits, room.coming_c)
+        count = stop - first
+        from_r = arrived(side_r, first, stop, from_r)
+        from_c = arrived(side_c, first, stop, from_c)
         block_r, block_c = r[first - from_r : stop - from_r], c[first - from_c : stop - from_c]
-        loops.survey(block_r, block_c, outline.lane_lines, room.overs, room.coming_r, room.coming_c, found)
-        if not math.isfinite(found[DD]) and not loops.is_finite(block_r, block_c):
-            details.left[counts[LEFT]] = first
-            counts[LEFT] += 1
-            continue
-        exact = not _is_safe(found)
-        if exact:
+        loops.survey(block_r, block_c, side_r, side_c, outline.lane_lines, room.overs, found)
+        safe = is_safe(found)
+        if not safe:
+            brought(side_r, from_r, first, stop)
+            brought(side_c, from_c, first, stop)
+            if not math.isfinite(found[DD]) and not loops.is_finite(block_r, block_c):
+                details.left[counts[LEFT]] = first
+                counts[LEFT] += 1
+                continue
             loops.add_exactly(block_r, block_c, found)
-        exact = exact or outline.lane_lines.itemsize == outline.lines.itemsize
-        zeros = 0
-        for row in range(0, block_r.size, ROW):
-            over = room.overs[row // ROW]
-            if over >= 0.0:
-                row_r, row_c = block_r[row : row + ROW], block_c[row : row + ROW]
-                zeros += loops.zeros_of(row_r)
-                if over > 0.0:
-                    _scan(row_r, row_c, start + first + row, sums, counts, outline)
+        exact = not safe or outline.lane_lines.itemsize == outline.lines.itemsize
+        zeros = _look_again(side_r, side_c, from_r, from_c, first, stop, sums, counts, outline, room)
         found[ZEROS] = zeros
-        _add_block(block_r, block_c, found, CANCELLED if exact else CANCELLED_NARROW, sums, counts)
-        low, high = _sampled(start + first, stop - first)
+        cancelled = CANCELLED if exact else CANCELLED_NARROW
+        if full or needs_values(found, count, cancelled, sums):
+            brought(side_r, from_r, first, stop)
+            brought(side_c, from_c, first, stop)
+        add_block(block_r, block_c, count, found, cancelled, sums, counts)
         if full:
             _add_sketch(block_r, block_c, zeros, found, sums, counts, outline, details.bins, room.places)
-        elif low < high:
-            piece_r, piece_c = block_r[low:high], block_c[low:high]
-            zeros = loops.zeros_of(piece_r) if zeros else 0
-            _add_sketch(piece_r, piece_c, zeros, found, sums, counts, outline, details.bins, room.places)
+        low, high = _sampled(start + first, count)
         if low < high:
-            high = min(high, low + CELLS_PIECE)
-            at = counts[KEYS]
-            add_keys(block_r[low:high], block_c[low:high], details.keys[at:], details.points[at:])
-            counts[KEYS] += high - low
-            counts[SAMPLED] += high - low
+            at_r = brought(side_r, from_r, first + low, first + high)
+            at_c = brought(side_c, from_c, first + low, first + high)
+            piece_r, piece_c = r[at_r : at_r + high - low], c[at_c : at_c + high - low]
+            if not full:
+                zeros = loops.zeros_of(piece_r) if zeros else 0
+                _add_sketch(piece_r, piece_c, zeros, found, sums, counts, outline, details.bins, room.places)
+            at, few = counts[KEYS], min(high - low, CELLS_PIECE)
+            add_keys(piece_r[:few], piece_c[:few], details.keys[at:], details.points[at:])
+            counts[KEYS] += few
+            counts[SAMPLED] += few
     counts[KEYS] = count_up(details.keys[: counts[KEYS]], details.points[: counts[KEYS]], room.cells)
 
 
 @compiled()
-def _is_safe(found: np.ndarray) -> bool:
-    """Whether float32 has not overflowed and lost no small squares."""
-    for summed in range(SUM_R, SURVEY):
-        if not math.isfinite(found[summed]):
-            return False
-    if found[SUM_ABS] > 0.0:
-        # where the candidate is another thing altogether, cc does not follow from the rest
-        return bool(min(found[RR], found[CC], found[DD]) >= _UNDERFLOW and found[DD] < found[RR] * FAR)
-    return bool(found[RR] >= _UNDERFLOW or (found[LOW_R] == 0.0 and found[HIGH_R] == 0.0))
+def _look_again(
+    side_r: Side,
+    side_c: Side,
+    from_r: int,
+    from_c: int,
+    first: int,
+    stop: int,
+    sums: np.ndarray,
+    counts: np.ndarray,
+    outline: Outline,
+    room: Room,
+) -> int:
+    """Scan the rows of a block that the survey found something in; how many r are 0."""
+    zeros = 0
+    for row in range(first, stop, ROW):
+        over = room.overs[(row - first) // ROW]
+        if over >= 0.0:
+            end = min(row + ROW, stop)
+            at_r = brought(side_r, from_r, row, end)
+            row_r = side_r.values[at_r : at_r + end - row]
+            zeros += loops.zeros_of(row_r)
+            if over > 0.0:
+                at_c = brought(side_c, from_c, row, end)
+                row_c = side_c.values[at_c : at_c + end - row]
+                _scan(row_r, row_c, side_r.start + row, sums, counts, outline)
+    return zeros
 
 
 @compiled()
@@ -147,62 +152,6 @@ def _sampled(begin: int, length: int) -> tuple[int, int]:
     period = begin // PERIOD
     piece = period * PERIOD + period * SAMPLE_STRIDE * PIECE % PERIOD - begin
     return min(max(piece, 0), length), min(max(piece + PIECE, 0), length)
-
-
-@compiled()
-def _add_block(
-    r: np.ndarray, c: np.ndarray, found: np.ndarray, cancelled: float, sums: np.ndarray, counts: np.ndarray
-) -> None:
-    """Take in the sums and bounds of a block of finite numbers."""
-    _add_side(sums, counts[FINITE], MEAN_R, r, found[SUM_R], found[RR], cancelled)
-    _add_side(sums, counts[FINITE], MEAN_C, c, found[SUM_C], found[CC], cancelled)
-    counts[FINITE] += r.size
-    sums[MAX_ABS] = max(sums[MAX_ABS], 0.0)
-    sums[LOW_R], sums[HIGH_R] = min(sums[LOW_R], found[LOW_R]), max(sums[HIGH_R], found[HIGH_R])
-    reach = sums[MAX_ABS] * (1.0 + loops.NEAR)
-    if found[LOW_R] - reach < sums[LOW_C] or found[HIGH_R] + reach > sums[HIGH_C]:
-        low, high = loops.bounds(c)
-        sums[LOW_C], sums[HIGH_C] = min(sums[LOW_C], low), max(sums[HIGH_C], high)
-    _add_rest(r, c, found, cancelled, sums)
-    for summed in range(SUM_ABS, SURVEY):
-        # of NaN there is only inf - inf, where float64 has overflowed and another sum says so
-        sums[summed] += 0.0 if math.isnan(found[summed]) else found[summed]
-
-
-@compiled()
-def _add_rest(r: np.ndarray, c: np.ndarray, found: np.ndarray, cancelled: float, sums: np.ndarray) -> None:
-    """As `rest_of` and `turned_apart` of `direction.py` do."""
-    rr, rd, dd, cc = found[RR], found[RD], found[DD], found[CC]
-    if dd < rr * FAR:
-        along, squares, whole = rr + rd, dd - rd * (rd / rr), dd
-    else:
-        along, squares, whole = loops.along(r, c), cc, cc
-        if rr > 0.0:
-            squares -= along * (along / rr)
-    if rr > 0.0 and squares <= whole * cancelled:
-        along, squares = loops.rest_of(r, c, rr, along / rr)
-    if rr > 0.0 and sums[RR] > 0.0:
-        step = sums[RC] / sums[RR] - along / rr
-        squares += step * step * sums[RR] * (rr / (sums[RR] + rr))
-    found[RC] = along
-    sums[REST] += squares
-
-
-@compiled()
-def _add_side(
-    sums: np.ndarray, known: int, mean_at: int, values: np.ndarray, summed: float, squares: float, cancelled: float
-) -> None:
-    """As `Moments.add` does; the spread stands next to the mean."""
-    mean, spread = loops.mean_and_spread(values, summed, squares, cancelled)
-    share = values.size / (known + values.size)
-    step = mean - sums[mean_at]
-    if math.isfinite(step):
-        sums[mean_at] += step * share
-    else:
-        sums[mean_at] = sums[mean_at] * (1.0 - share) + mean * share
-    sums[mean_at + 1] += spread
-    if known:
-        sums[mean_at + 1] += step * step * known * share
 
 
 @compiled()

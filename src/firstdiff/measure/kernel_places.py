@@ -9,6 +9,10 @@ import numpy as np
 BLOCK = 16384
 ROW = 256  # short enough for sums in float32 to keep six digits
 STRIDE = 16  # elements that the survey takes at a time
+AHEAD = 768  # elements from what is computed with to what is asked for
+FAR_AHEAD = AHEAD + ROW  # and to what has its page of memory found
+RUNS = (BLOCK + FAR_AHEAD + ROW) // STRIDE  # at most, in a block and as far on as is looked
+IN_A_ROW = 63  # all the runs of a block are one
 ROWS = BLOCK // ROW
 TABLES = 4
 CELLS = 1 << 14
@@ -67,10 +71,29 @@ class Details(NamedTuple):
     left: np.ndarray
 
 
+class Side(NamedTuple):
+    """A side of a window: its values; or room for a piece of them, and the boxes to gather it from.
+
+    start, size: of the window, in elements
+    digits: room for those of a place in a box
+    shift: it lies in runs of 2 ** shift elements, each in a row of memory wherever it begins, which need not be brought
+        together to be surveyed; else `IN_A_ROW`
+    ways: of every run of a block, and of some more, how many bytes it is to where it lies, from where it would lie
+        were all of them in a row
+    """
+
+    values: np.ndarray
+    boxes: np.ndarray
+    start: int
+    size: int
+    digits: np.ndarray
+    shift: int
+    ways: np.ndarray
+
+
 class Room(NamedTuple):
     """Memory for one block: how far differences of its rows are over the lines, its survey, and bins; for all cells
-    there may be; for the digits of a place in a box; and for the addresses that the rows of the next block come from on
-    both sides, 0 where they are not known.
+    there may be; and for the digits and ways of a `Side`.
     """
 
     overs: np.ndarray
@@ -78,5 +101,5 @@ class Room(NamedTuple):
     places: np.ndarray
     cells: np.ndarray
     digits: np.ndarray
-    coming_r: np.ndarray
-    coming_c: np.ndarray
+    ways_r: np.ndarray
+    ways_c: np.ndarray

@@ -27,9 +27,19 @@ from firstdiff.measure.kernel_lanes import (
     select_smaller,
     unsigned,
 )
-from firstdiff.measure.kernel_places import HEIGHTS, LANE_LINES, LEVEL, ROW, SCALE, STRIDE, VECTOR
+from firstdiff.measure.kernel_places import (
+    AHEAD,
+    FAR_AHEAD,
+    HEIGHTS,
+    IN_A_ROW,
+    LANE_LINES,
+    LEVEL,
+    ROW,
+    SCALE,
+    STRIDE,
+    VECTOR,
+)
 
-_AHEAD = 2048  # bytes from what is computed with to what is asked for
 _ROWS = 4  # whose sums are added up before they become float64
 _PAUSE = 7  # rows until what did not do is tried again
 _LOOSE = ("contract", "reassoc", "nsz")
@@ -55,28 +65,41 @@ class Sums(NamedTuple):
 
 
 class _Side(NamedTuple):
-    """A row: where it lies, the type of its elements, and what to ask for meanwhile."""
+    """A block: where it would lie as one, the type of its elements, the ways of its runs, and how long these are.
+
+    Without ways, it lies as one.
+    """
 
     data: Value
     element: Any
-    asked: Value
+    ways: Value
+    shift: Value
 
 
-def _block_figures(_: Any, r: Any, c: Any, lines: Any, overs: Any, coming_r: Any, coming_c: Any) -> Any:
+def _block_figures(
+    _: Any, r: Any, c: Any, lines: Any, overs: Any, ways_r: Any, ways_c: Any, shift_r: Any, shift_c: Any
+) -> Any:
     """The bounds of r and the `Sums` of a block of whole strides, taken in the type of the lines.
 
-    The most that a difference is over the lines, of every row, goes to `overs`. `coming`: for every row the address of
-    one to come, or 0.
+    The most that a difference is over the lines, of every row, goes to `overs`. `ways`, `shift`: as in a `Side`.
     """
     result = _types.UniTuple(_types.float64, 2 + len(Sums._fields))
 
     def generate(context: Any, builder: Any, signature: Any, passed: Any) -> Any:
-        sides, drawn, written, coming = _arrays(context, builder, signature, passed)
+        arrays = [
+            context.make_array(kind)(context, builder, value)
+            for kind, value in zip(signature.args[:6], passed[:6], strict=True)
+        ]
+        drawn, written = arrays[2:4]
+        sides = [
+            _Side(array.data, kind.dtype, ways.data, shift)
+            for array, kind, ways, shift in zip(arrays[:2], (r, c), arrays[4:], passed[6:], strict=True)
+        ]
         lane = context.get_value_type(lines.dtype)
         count = VECTOR * 8 // lines.dtype.bitwidth
         kind = ir.VectorType(lane, count)
         mask = every(builder, unsigned(lane), count)
-        first = _loaded(builder, sides[0].data, r.dtype, _INDEX(0), kind)
+        first = _loaded(builder, _place(builder, sides[0], _INDEX(0)), r.dtype, _INDEX(0), kind)
         low, high = (_code.alloca_once_value(builder, first) for _ in range(2))
         narrow = _zeros(builder, kind)
         wide = _zeros(builder, ir.VectorType(_DOUBLE, count))
@@ -85,15 +108,19 @@ def _block_figures(_: Any, r: Any, c: Any, lines: Any, overs: Any, coming_r: Any
         )
         together, each = (_most_over(builder.module, kind, together=how) for how in (True, False))
         pause = _code.alloca_once_value(builder, _INDEX(0))
-        total = builder.extract_value(sides[0].shape, 0)
+        total = builder.extract_value(arrays[0].shape, 0)
+        are_apart = builder.icmp_unsigned("<", builder.and_(sides[0].shift, sides[1].shift), _INDEX(IN_A_ROW))
         with _code.for_range_slice(builder, _INDEX(0), total, _INDEX(ROW), _INDEX) as (start, _):
             number = builder.udiv(start, _INDEX(ROW))
             length = _smaller(builder, _INDEX(ROW), builder.sub(total, start))
-            row = [
-                _Side(builder.gep(side.data, [start]), element, _asked(builder, side.data, start, table, number))
-                for side, element, table in zip(sides, (r.dtype, c.dtype), coming, strict=True)
-            ]
-            _add_row(builder, row, length, (low, high), narrow, (sizes, differences), mask)
+            add_row = partial(_add_row, builder, (start, length), (low, high), narrow, (sizes, differences), mask)
+            with builder.if_else(are_apart) as (apart, in_a_row):
+                with apart:
+                    for side in sides:
+                        _find_pages(builder, side, builder.add(start, _INDEX(FAR_AHEAD)))
+                    add_row(sides)
+                with in_a_row:
+                    add_row([side._replace(ways=None) for side in sides])
             over = _over_lines(builder, kind, [sizes, differences, length, drawn.data], together, each, pause)
             builder.store(over, builder.gep(written.data, [number]))
             is_time = builder.icmp_unsigned("==", builder.urem(number, _INDEX(_ROWS)), _INDEX(_ROWS - 1))
@@ -107,33 +134,41 @@ def _block_figures(_: Any, r: Any, c: Any, lines: Any, overs: Any, coming_r: Any
         ]
         return context.make_tuple(builder, result, found)
 
-    return result(r, c, lines, overs, coming_r, coming_c), generate
+    return result(r, c, lines, overs, ways_r, ways_c, shift_r, shift_c), generate
 
 
-def _arrays(context: Any, builder: Any, signature: Any, passed: Any) -> tuple[Any, Any, Any, Any]:
-    arrays = [
-        context.make_array(kind)(context, builder, value) for kind, value in zip(signature.args, passed, strict=True)
-    ]
-    return arrays[:2], arrays[2], arrays[3], arrays[4:]
+def _find_pages(builder: Any, side: _Side, start: Value) -> None:
+    """Ask for where the runs of a row begin, if apart: at once, for each takes a while to find its page of memory."""
+    with (
+        builder.if_then(builder.icmp_unsigned("!=", side.shift, _INDEX(IN_A_ROW))),
+        _code.for_range_slice(builder, _INDEX(0), _INDEX(ROW), builder.shl(_INDEX(1), side.shift), _INDEX) as (at, _),
+    ):
+        ask_for(builder, builder.bitcast(_place(builder, side, builder.add(start, at)), _BYTES))
 
 
 def _add_row(
     builder: Any,
-    row: list[_Side],
-    length: Value,
+    row: tuple[Value, Value],
     bounds: tuple[Value, Value],
     sums: Sums,
     kept: tuple[Value, Value],
     mask: Value,
+    sides: list[_Side],
 ) -> None:
-    """Take a row into bounds and sums; the sizes of its values and differences are kept."""
+    """Take a row, given by its start and length, into bounds and sums; sizes of values and differences are kept."""
     kind = mask.type
     added = _zeros(builder, kind)
+    start, length = row
     with _strides(builder, length, kind) as (at, places):
-        for side in row:
-            ask_for(builder, builder.gep(side.asked, [builder.mul(at, _INDEX(side.element.bitwidth // 8))]))
+        stride = builder.add(start, at)
+        for side in sides:
+            ask_for(builder, builder.bitcast(_place(builder, side, builder.add(stride, _INDEX(AHEAD))), _BYTES))
+        begins = [_place(builder, side, stride) for side in sides]
         for here in places:
-            x, y = (_loaded(builder, side.data, side.element, here, kind) for side in row)
+            part = builder.sub(here, at)
+            x, y = (
+                _loaded(builder, begin, side.element, part, kind) for begin, side in zip(begins, sides, strict=True)
+            )
             d = builder.fsub(y, x, flags=_LOOSE)
             size, difference = absolute(builder, x, mask), absolute(builder, d, mask)
             for bound, select in zip(bounds, (select_smaller, select_larger), strict=True):
@@ -247,19 +282,20 @@ def _kept(builder: Any, place: Value, at: Value, kind: ir.VectorType) -> Value:
     return builder.load(_vector_at(builder, place, at, kind), align=VECTOR)
 
 
+def _place(builder: Any, side: _Side, at: Value) -> Value:
+    """Where an element of a block lies, and with it the rest of its run."""
+    if side.ways is None:
+        return builder.gep(side.data, [at])
+    way = builder.load(builder.gep(side.ways, [builder.lshr(at, side.shift)]))
+    together = builder.bitcast(builder.gep(side.data, [at]), _BYTES)
+    return builder.bitcast(builder.gep(together, [way]), side.data.type)
+
+
 def _loaded(builder: Any, data: Value, element: Any, at: Value, kind: ir.VectorType) -> Value:
     """Elements as floats of a kind, as many as it holds."""
     stored = ir.VectorType(data.type.pointee, kind.count)
     value = builder.load(_vector_at(builder, data, at, stored), align=element.bitwidth // 8)
     return _widened(builder, number_of(builder, element, value), kind)
-
-
-def _asked(builder: Any, data: Value, start: Value, coming: Any, number: Value) -> Value:
-    """What to ask for while a row is measured: the one to come, or this row some way on, where that is not known."""
-    here = builder.bitcast(builder.gep(data, [start]), _BYTES)
-    address = builder.load(builder.gep(coming.data, [number]))
-    is_known = builder.icmp_signed("!=", address, _INDEX(0))
-    return builder.select(is_known, builder.inttoptr(address, _BYTES), builder.gep(here, [_INDEX(_AHEAD)]))
 
 
 def _folded(builder: Any, join: Callable[[Any, Value, Value], Value], place: Value) -> Value:

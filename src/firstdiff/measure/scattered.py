@@ -12,8 +12,8 @@ import numpy as np
 from firstdiff.measure import kernel_places as kernel
 from firstdiff.trace import Boxes, Source
 
-_RUN = 512  # bytes in a row that make the way to another page of memory pay
-_LEAST_RUN = 32  # and without which it is better to leave it
+# bytes in a row for the way to another page of memory: whole lines, as many as pay; with less, it is better left
+_RUNS = (*range(512, 0, -kernel.LINE), 32)
 _NEAR = 1 << 12  # lines of memory that stay in the cache whatever the order they are read in
 _MOST_BOXES = 1 << 10
 
@@ -62,12 +62,13 @@ def layout_of(source: Source, window: int) -> Layout | None:
     if not all(_is_plain(at, array, boxes.axes, source.dtype) for at, array in boxes.boxes):
         return None
     written = [_Written.of(boxes.axes, at, array) for at, array in boxes.boxes]
-    least, wanted = (max(box.elements_for(run) for box in written) for run in (_LEAST_RUN, _RUN))
-    if least > window or any(box.is_crumbled for box in written):
+    pieces = (max(box.elements_for(run) for box in written) for run in _RUNS)
+    piece = next((elements for elements in pieces if elements <= window), None)
+    if piece is None or any(box.is_crumbled for box in written):
         return None
     width = max(len(box.axes) for box in written)
     table = np.array([box.row(width, source.size) for box in written], np.int64)
-    return Layout(source, boxes, table, -(-max(min(wanted, window), 1) // kernel.BLOCK) * kernel.BLOCK)
+    return Layout(source, boxes, table, -(-max(piece, 1) // kernel.BLOCK) * kernel.BLOCK)
 
 
 def _is_plain(at: tuple[int, ...], array: np.ndarray, axes: tuple[int, ...], dtype: np.dtype) -> bool:
