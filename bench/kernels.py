@@ -88,12 +88,16 @@ def _halves(reference: np.ndarray, candidate: np.ndarray) -> list[Row]:
 
 
 def _peers(reference: np.ndarray, candidate: np.ndarray) -> list[Row]:
-    """The peers on the same arrays; Polygraphy, which copies a lot, on an eighth of them."""
+    """The peers on the same arrays; Polygraphy, which copies a lot, on an eighth of them. And what reading alone takes,
+    which nothing that looks at every element can beat.
+    """
     import torch
 
     r, c = reference[:PEER_ELEMENTS], candidate[:PEER_ELEMENTS]
     tensors = torch.from_numpy(reference), torch.from_numpy(candidate)
+    reader = _readers(reference, candidate)["read by numba"]
     works: dict[str, tuple[Work, int]] = {
+        "reading": (reader, reference.size),
         "numba": (partial(_measure, reference, candidate, engine="numba"), reference.size),
         "numpy": (partial(_measure, reference, candidate, engine="numpy"), reference.size),
         ASSERT_CLOSE: (partial(torch.testing.assert_close, *tensors, rtol=1.3e-6, atol=1e-5), reference.size),
@@ -113,6 +117,7 @@ def _peers(reference: np.ndarray, candidate: np.ndarray) -> list[Row]:
             at_least(f"numba, of {name}", times, "x", target) if target else Row(f"numba, of {name}", times, "x")
         )
         rows.append(Row(f"numpy, of {name}", each[name] / each["numpy"], "x"))
+    rows.append(Row(f"reading alone, of {ASSERT_CLOSE}", each[ASSERT_CLOSE] / each["reading"], "x"))
     return rows
 
 

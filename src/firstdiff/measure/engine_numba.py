@@ -120,11 +120,11 @@ def _bits(values: np.ndarray) -> np.ndarray:
 
 
 def _taken(side: Side) -> tuple[np.ndarray, np.ndarray]:
-    """The values; or room for a piece of them, and the boxes to gather it from."""
+    """The values; or room for a piece of them and a block more, and the boxes to gather it from."""
     if isinstance(side, np.ndarray):
         return _bits(side), _NO_BOXES
     layout = side.layout
-    return memory.empty((layout.piece,), _COMPILED_AS[layout.source.dtype]), layout.table
+    return memory.empty((layout.piece + kernel.BLOCK,), _COMPILED_AS[layout.source.dtype]), layout.table
 
 
 @final
@@ -145,18 +145,19 @@ class _Desk:
             np.empty(sampled, np.int32),
             np.empty(size // kernel.BLOCK + 1, np.int64),
         )
-        room = kernel.Room(
+        self.room = kernel.Room(
             np.empty(kernel.ROWS, lane),
             np.empty(kernel.SURVEY),
             np.empty(kernel.BLOCK, np.int32),
             np.empty(kernel.CELLS, np.int32),
+            np.empty((2, 2), np.int64),
             np.empty(kernel.MOST_AXES, np.int64),
             np.empty(kernel.RUNS, np.int64),
             np.empty(kernel.RUNS, np.int64),
         )
         # what the kernel takes beside the two sides; first the boxes they lie in, where they start, and their size
         place = (_NO_BOXES, _NO_BOXES, 0, 0)
-        self.arguments = (*place, int(full), self.sums, self.counts, self.outline, self.details, room)
+        self.arguments = (*place, int(full), self.sums, self.counts, self.outline, self.details, self.room)
         nothing = np.empty(0, lane)
         self.passed = Passed((nothing, nothing, *self.arguments))
 
@@ -174,7 +175,8 @@ class _Desk:
 
     def histogram(self) -> Histogram:
         zeros, others = self._bins_in_use()
-        return Histogram(int(zeros.sum()), self.counts.item(kernel.FIRST_BIN), others.sum(axis=0, dtype=np.int64))
+        counts = others.sum(axis=0, dtype=np.int64) if len(others) > 1 else others[0].astype(np.int64)
+        return Histogram(int(zeros.sum()), self.counts.item(kernel.FIRST_BIN), counts)
 
     def _bins_in_use(self) -> tuple[np.ndarray, np.ndarray]:
         """Those of differences of 0, and those from the first to the last of others."""

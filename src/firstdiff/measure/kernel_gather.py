@@ -13,6 +13,7 @@ from firstdiff.measure.kernel_moves import address_of, ask, copy, put, turn_squa
 from firstdiff.measure.kernel_places import (
     ADDRESS,
     AXIS,
+    BLOCK,
     BOX,
     END,
     FAR_AHEAD,
@@ -36,10 +37,19 @@ _NEAR = 1 << 13  # bytes that stay in the cache whatever the order they are read
 
 
 @compiled()
-def side_of(values: np.ndarray, boxes: np.ndarray, start: int, size: int, digits: np.ndarray, ways: np.ndarray) -> Side:
+def side_of(
+    values: np.ndarray,
+    boxes: np.ndarray,
+    start: int,
+    size: int,
+    at_hand: np.ndarray,
+    digits: np.ndarray,
+    ways: np.ndarray,
+) -> Side:
     """A side of a window, as it lies."""
     ways[0] = 0
-    return Side(values, boxes, start, size, digits, _shift_of(values, boxes, start), ways)
+    at_hand[0], at_hand[1] = 0, 0 if boxes.shape[0] else size
+    return Side(values, boxes, start, size, at_hand, digits, _shift_of(values, boxes, start), ways)
 
 
 @compiled()
@@ -64,26 +74,36 @@ def _shift_of(values: np.ndarray, boxes: np.ndarray, start: int) -> int:
 
 
 @compiled()
-def arrived(side: Side, first: int, stop: int, begun: int) -> int:
-    """See to it that a block can be surveyed; where in the window the values begin that are at hand."""
-    if side.boxes.shape[0] == 0:
-        return 0
+def arrived(side: Side, first: int, stop: int) -> int:
+    """See to it that a block can be surveyed; where in `side.values` it begins, or would if it were in a row."""
     if side.shift != IN_A_ROW:
         end = side.start + min(stop + FAR_AHEAD + ROW, side.size)
         gather(side.values, side.boxes, side.start + first, end, side.digits, side.shift, side.ways)
-        return first
-    if 0 < first < begun + side.values.size:
-        return begun
-    end = side.start + min(first + side.values.size, side.size)
-    gather(side.values, side.boxes, side.start + first, end, side.digits, 0, side.ways[:0])
-    return first
+        return 0
+    if stop > side.at_hand[1]:
+        _go_on(side, first, stop)
+    return first - int(side.at_hand[0])
 
 
 @compiled()
-def brought(side: Side, begun: int, first: int, stop: int) -> int:
+def _go_on(side: Side, first: int, stop: int) -> None:
+    """Gather more pieces; what is left of the last one goes before them. They end where they would in any window."""
+    begun, end, piece = side.at_hand[0], side.at_hand[1], side.values.size - BLOCK
+    for i in range(end - first):
+        side.values[i] = side.values[first - begun + i]
+    while end < stop:
+        begin = side.start + end
+        room = side.values[end - first :]
+        end = min((begin // piece + 1) * piece - side.start, side.size)
+        gather(room, side.boxes, begin, side.start + end, side.digits, 0, side.ways[:0])
+    side.at_hand[0], side.at_hand[1] = first, end
+
+
+@compiled()
+def brought(side: Side, first: int, stop: int) -> int:
     """Where in `side.values` those of a block begin that are wanted; it has arrived."""
     if side.shift == IN_A_ROW:
-        return first - begun
+        return first - int(side.at_hand[0])
     gather(side.values, side.boxes, side.start + first, side.start + stop, side.digits, 0, side.ways[:0])
     return 0
 

@@ -72,40 +72,38 @@ def measure(
     runs of them can be surveyed as they lie, only what is looked at again.
     """
     found = room.block
-    from_r, from_c = 0, 0
-    side_r = side_of(r, boxes_r, start, size, room.digits, room.ways_r)
-    side_c = side_of(c, boxes_c, start, size, room.digits, room.ways_c)
+    side_r = side_of(r, boxes_r, start, size, room.at_hand[0], room.digits, room.ways_r)
+    side_c = side_of(c, boxes_c, start, size, room.at_hand[1], room.digits, room.ways_c)
     in_lane(outline.lines, outline.lane_lines)
     for first in range(0, size, BLOCK):
         stop = min(first + BLOCK, size)
         count = stop - first
-        from_r = arrived(side_r, first, stop, from_r)
-        from_c = arrived(side_c, first, stop, from_c)
-        block_r, block_c = r[first - from_r : stop - from_r], c[first - from_c : stop - from_c]
+        at_r, at_c = arrived(side_r, first, stop), arrived(side_c, first, stop)
+        block_r, block_c = r[at_r : at_r + count], c[at_c : at_c + count]
         loops.survey(block_r, block_c, side_r, side_c, outline.lane_lines, room.overs, found)
         safe = is_safe(found)
         if not safe:
-            brought(side_r, from_r, first, stop)
-            brought(side_c, from_c, first, stop)
+            brought(side_r, first, stop)
+            brought(side_c, first, stop)
             if not math.isfinite(found[DD]) and not loops.is_finite(block_r, block_c):
                 details.left[counts[LEFT]] = first
                 counts[LEFT] += 1
                 continue
             loops.add_exactly(block_r, block_c, found)
         exact = not safe or outline.lane_lines.itemsize == outline.lines.itemsize
-        zeros = _look_again(side_r, side_c, from_r, from_c, first, stop, sums, counts, outline, room)
+        zeros = _look_again(side_r, side_c, first, stop, sums, counts, outline, room)
         found[ZEROS] = zeros
         cancelled = CANCELLED if exact else CANCELLED_NARROW
         if full or needs_values(found, count, cancelled, sums):
-            brought(side_r, from_r, first, stop)
-            brought(side_c, from_c, first, stop)
+            brought(side_r, first, stop)
+            brought(side_c, first, stop)
         add_block(block_r, block_c, count, found, cancelled, sums, counts)
         if full:
             _add_sketch(block_r, block_c, zeros, found, sums, counts, outline, details.bins, room.places)
         low, high = _sampled(start + first, count)
         if low < high:
-            at_r = brought(side_r, from_r, first + low, first + high)
-            at_c = brought(side_c, from_c, first + low, first + high)
+            at_r = brought(side_r, first + low, first + high)
+            at_c = brought(side_c, first + low, first + high)
             piece_r, piece_c = r[at_r : at_r + high - low], c[at_c : at_c + high - low]
             if not full:
                 zeros = loops.zeros_of(piece_r) if zeros else 0
@@ -121,8 +119,6 @@ def measure(
 def _look_again(
     side_r: Side,
     side_c: Side,
-    from_r: int,
-    from_c: int,
     first: int,
     stop: int,
     sums: np.ndarray,
@@ -136,11 +132,11 @@ def _look_again(
         over = room.overs[(row - first) // ROW]
         if over >= 0.0:
             end = min(row + ROW, stop)
-            at_r = brought(side_r, from_r, row, end)
+            at_r = brought(side_r, row, end)
             row_r = side_r.values[at_r : at_r + end - row]
             zeros += loops.zeros_of(row_r)
             if over > 0.0:
-                at_c = brought(side_c, from_c, row, end)
+                at_c = brought(side_c, row, end)
                 row_c = side_c.values[at_c : at_c + end - row]
                 _scan(row_r, row_c, side_r.start + row, sums, counts, outline)
     return zeros

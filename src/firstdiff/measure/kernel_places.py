@@ -72,9 +72,10 @@ class Details(NamedTuple):
 
 
 class Side(NamedTuple):
-    """A side of a window: its values; or room for a piece of them, and the boxes to gather it from.
+    """A side of a window: its values; or room for a piece of them and a block more, and the boxes to gather it from.
 
     start, size: of the window, in elements
+    at_hand: where in the window the first of `values` is, and the end of the last
     digits: room for those of a place in a box
     shift: it lies in runs of 2 ** shift elements, each in a row of memory wherever it begins, which need not be brought
         together to be surveyed; else `IN_A_ROW`
@@ -86,6 +87,7 @@ class Side(NamedTuple):
     boxes: np.ndarray
     start: int
     size: int
+    at_hand: np.ndarray
     digits: np.ndarray
     shift: int
     ways: np.ndarray
@@ -93,13 +95,14 @@ class Side(NamedTuple):
 
 class Room(NamedTuple):
     """Memory for one block: how far differences of its rows are over the lines, its survey, and bins; for all cells
-    there may be; and for the digits and ways of a `Side`.
+    there may be; and for what a `Side` holds.
     """
 
     overs: np.ndarray
     block: np.ndarray
     places: np.ndarray
     cells: np.ndarray
+    at_hand: np.ndarray
     digits: np.ndarray
     ways_r: np.ndarray
     ways_c: np.ndarray

@@ -32,6 +32,7 @@ from firstdiff.measure.kernel_places import (
     SUM_C,
     SUM_R,
     SURVEY,
+    ZEROS,
 )
 
 _UNDERFLOW = 1e-32  # a sum of float32 squares below this may have lost some of them
@@ -40,7 +41,7 @@ _UNDERFLOW = 1e-32  # a sum of float32 squares below this may have lost some of 
 @compiled()
 def is_safe(found: np.ndarray) -> bool:
     """Whether float32 has not overflowed and lost no small squares."""
-    for summed in range(SUM_R, SURVEY):
+    for summed in range(SUM_R, ZEROS):
         if not math.isfinite(found[summed]):
             return False
     if found[SUM_ABS] > 0.0:

@@ -59,11 +59,12 @@ class Passes:
 
     def measure(self, plan: PairPlan, progress: Progress | None = None) -> Accumulator:
         size, window = self.reference.size, self._length()
-        sides = [_side_of(source, window, self.engine) for source in (self.reference, self.candidate)]
+        sides = [_in_memory(source, window, self.engine) for source in (self.reference, self.candidate)]
         # what is in memory need not be taken window by window
         longest = window if None in sides else size
         reference, candidate = (
-            side or source.window for side, source in zip(sides, (self.reference, self.candidate), strict=True)
+            side.part if side else source.window
+            for side, source in zip(sides, (self.reference, self.candidate), strict=True)
         )
 
         def work(start: int, stop: int) -> Accumulator:
@@ -73,7 +74,8 @@ class Passes:
                 gathering.add(reference(first, last), candidate(first, last), first)
             return gathering.close()
 
-        stretches = each_part(stretches_of(size, window), work, threads=self._threads(), progress=progress)
+        bounds = stretches_of(size, window, max(side.piece if side else 0 for side in sides))
+        stretches = each_part(bounds, work, threads=self._threads(), progress=progress)
         gathered = stretches[0] if stretches else Accumulator()
         gathered.merge(*stretches[1:])
         return gathered
@@ -100,16 +102,23 @@ class Passes:
         return window_length(self.reference.dtype, self.candidate.dtype)
 
 
-def _side_of(source: Source, window: int, engine: EngineCalls) -> Callable[[int, int], Side] | None:
-    """How an engine gets at any part of a source that lies in memory; None where it does not, or had better not."""
+class _InMemory(NamedTuple):
+    """How an engine gets at any part of a source, and how many elements of it should be gathered at once."""
+
+    part: Callable[[int, int], Side]
+    piece: int
+
+
+def _in_memory(source: Source, window: int, engine: EngineCalls) -> _InMemory | None:
+    """None where it is not in memory, or had better be taken window by window all the same."""
     boxes = source.boxes() if engine.gathers else None
     if boxes is None or not source.size:
         return None
     in_place = boxes.in_place(0, source.size)
     if in_place is not None:
-        return (lambda start, stop: in_place[start:stop]) if in_place.dtype == source.dtype else None
+        return _InMemory(lambda start, stop: in_place[start:stop], 0) if in_place.dtype == source.dtype else None
     layout = layout_of(source, window)
-    return layout.side if layout else None
+    return _InMemory(layout.side, layout.piece) if layout else None
 
 
 def compiled_ready(reference: np.dtype, candidate: np.dtype) -> bool:

@@ -34,14 +34,16 @@ def windows_of(size: int, length: int) -> list[tuple[int, int]]:
     return [(start, min(start + length, size)) for start in range(0, size, length)]
 
 
-def stretches_of(size: int, window: int) -> list[tuple[int, int]]:
+def stretches_of(size: int, window: int, piece: int = 0) -> list[tuple[int, int]]:
     """Where stretches begin and end, each gathered as one, window after window.
 
-    The first are long, for each begins anew; the last are short, for threads share them out and should end together.
+    The first are long, for each begins anew; the last are short, for threads share them out and should end together,
+    but no shorter than a piece.
     """
+    least = max(window // _LEAST_SHARE, piece)
     found, start = [], 0
     while start < size:
-        length = min(max((size - start) // _SHARE, window // _LEAST_SHARE), window * _WINDOWS)
+        length = min(max((size - start) // _SHARE, least), window * _WINDOWS)
         found.append((start, min(start + -(-length // PERIOD) * PERIOD, size)))
         start = found[-1][1]
     return found

@@ -68,7 +68,7 @@ def layout_of(source: Source, window: int) -> Layout | None:
         return None
     width = max(len(box.axes) for box in written)
     table = np.array([box.row(width, source.size) for box in written], np.int64)
-    return Layout(source, boxes, table, -(-max(piece, 1) // kernel.BLOCK) * kernel.BLOCK)
+    return Layout(source, boxes, table, max(piece, 1) * -(-kernel.BLOCK // max(piece, 1)))
 
 
 def _is_plain(at: tuple[int, ...], array: np.ndarray, axes: tuple[int, ...], dtype: np.dtype) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -20,32 +22,31 @@ def each_part(
 
     The calling thread works as well: others take a while to begin, and this one hears of Ctrl-C.
     """
-    waiting = deque(enumerate(parts))
     done: dict[int, T] = {}
-
-    def go_on(report: Progress | None = None) -> None:
-        try:
-            while (turn := _next_of(waiting)) is not None:
-                at, (start, stop) = turn
-                done[at] = work(start, stop)
-                if report is not None:
-                    report(stop)
-        except BaseException:
-            waiting.clear()  # the others need not go on
-            raise
-
+    go_on = partial(_go_on, deque(enumerate(parts)), work, done)
     helpers = min(threads, len(parts)) - 1
-    if helpers > 0:
-        with ThreadPoolExecutor(helpers, thread_name_prefix="firstdiff-measure") as pool:
-            others = [pool.submit(go_on) for _ in range(helpers)]
-            go_on(progress)
-            for other in others:
-                other.result()
-        if progress is not None:
-            progress(parts[-1][1])
-    else:
+    with _helped(go_on, helpers):
         go_on(progress)
+    if helpers > 0 and progress is not None:
+        progress(parts[-1][1])
     return [done[at] for at in range(len(parts))]
+
+
+def _go_on(
+    waiting: deque[tuple[int, Bounds]],
+    work: Callable[[int, int], T],
+    done: dict[int, T],
+    progress: Progress | None = None,
+) -> None:
+    try:
+        while (turn := _next_of(waiting)) is not None:
+            at, (start, stop) = turn
+            done[at] = work(start, stop)
+            if progress is not None:
+                progress(stop)
+    except BaseException:
+        waiting.clear()  # the others need not go on
+        raise
 
 
 def _next_of(waiting: deque[T]) -> T | None:
@@ -53,3 +54,31 @@ def _next_of(waiting: deque[T]) -> T | None:
         return waiting.popleft()
     except IndexError:
         return None
+
+
+@contextmanager
+def _helped(work: Callable[[], None], helpers: int) -> Iterator[None]:
+    """Threads that do the same meanwhile; at the end they are waited for, and what one of them raised is raised."""
+    errors: list[BaseException] = []
+    ends: list[_thread.LockType] = []
+
+    def help_out(end: _thread.LockType) -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            end.release()
+
+    try:
+        for _ in range(helpers):
+            end = _thread.allocate_lock()
+            end.acquire()
+            _thread.start_new_thread(help_out, (end,))  # a pool, or a Thread, would wait until it has begun
+            ends.append(end)
+        yield
+    finally:
+        for end in ends:
+            end.acquire()
+    if errors:
+        raise errors[0]
