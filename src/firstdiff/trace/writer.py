@@ -158,7 +158,7 @@ class TraceWriter:
             if not overwrite:
                 self._lock.close()
                 raise WriteError(
-                    f"{self.path} holds a trace already; choose another folder or pass overwrite=True"
+                    f"{self.path} holds a trace already; choose another folder, or pass overwrite=True (--overwrite)"
                 ) from None
             self._clear()
         else:
