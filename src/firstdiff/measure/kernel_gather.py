@@ -95,7 +95,7 @@ def _go_on(side: Side, first: int, stop: int) -> None:
         begin = side.start + end
         room = side.values[end - first :]
         end = min((begin // piece + 1) * piece - side.start, side.size)
-        gather(room, side.boxes, begin, side.start + end, side.digits, 0, side.ways[:0])
+        gather(room, side.boxes, begin, side.start + end, side.digits, side.shift, side.ways[:0])
     side.at_hand[0], side.at_hand[1] = first, end
 
 
@@ -104,7 +104,7 @@ def brought(side: Side, first: int, stop: int) -> int:
     """Where in `side.values` those of a block begin that are wanted; it has arrived."""
     if side.shift == IN_A_ROW:
         return first - int(side.at_hand[0])
-    gather(side.values, side.boxes, side.start + first, side.start + stop, side.digits, 0, side.ways[:0])
+    gather(side.values, side.boxes, side.start + first, side.start + stop, side.digits, side.shift, side.ways[:0])
     return 0
 
 
