@@ -57,8 +57,10 @@ class Cells:
     def listed(self) -> tuple[Cell, ...]:
         if not self.keys:
             return ()
-        keys, places = np.unique(np.concatenate(self.keys), return_inverse=True)
-        points = np.bincount(places, np.concatenate(self.points)).astype(np.int64)
+        keys, points = self.keys[0], self.points[0]
+        if len(self.keys) > 1 or not (keys[1:] > keys[:-1]).all():
+            keys, places = np.unique(np.concatenate(self.keys), return_inverse=True)
+            points = np.bincount(places, np.concatenate(self.points)).astype(np.int64)
         return tuple(map(_cell, (keys >> WIDTH).tolist(), (keys & DIFFERENCE).tolist(), points.tolist()))
 
 

@@ -25,10 +25,13 @@ def each_part(
     done: dict[int, T] = {}
     go_on = partial(_go_on, deque(enumerate(parts)), work, done)
     helpers = min(threads, len(parts)) - 1
-    with _helped(go_on, helpers):
+    if helpers > 0:
+        with _helped(go_on, helpers):
+            go_on(progress)
+        if progress is not None:
+            progress(parts[-1][1])
+    else:
         go_on(progress)
-    if helpers > 0 and progress is not None:
-        progress(parts[-1][1])
     return [done[at] for at in range(len(parts))]
 
 
