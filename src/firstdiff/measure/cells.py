@@ -44,6 +44,8 @@ class Cells:
     @classmethod
     def of(cls, sizes: np.ndarray, differences: np.ndarray) -> Cells:
         """From |r| and |c - r|."""
+        if not differences.any():
+            return cls(sizes.size)
         size, difference = sizes.view(np.int64) >> OCTAVE_SHIFT, differences.view(np.int64) >> OCTAVE_SHIFT
         keys, points = np.unique((size << WIDTH) | difference, return_counts=True)
         differing = keys & DIFFERENCE != 0

@@ -65,10 +65,10 @@ class Histogram:
 
     def percentiles(self, top: float) -> dict[str, float]:
         """The value that p percent of the elements do not exceed, within 1/64 of itself; `top` is the largest."""
+        if not self.counts.size:
+            return dict.fromkeys(map(str, PERCENTILES), 0.0) if self.zeros else {}
         running = self.zeros + np.cumsum(self.counts)
-        count = int(running[-1]) if running.size else self.zeros
-        if not count:
-            return {}
+        count = int(running[-1])
         ranks = [max(-(-p * count // 100), 1) for p in PERCENTILES]
         low, high = (self.first + np.searchsorted(running, ranks) + np.array([[0], [1]])) << BIN_SHIFT
         with np.errstate(over="ignore", invalid="ignore"):
