@@ -3,10 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
-from firstdiff.capturing import capture
+from firstdiff.capturing import capture, parameters
 from firstdiff.readers import open_trace
 from tests.capturing.models import Function, captured, keys, line, values
 
@@ -25,10 +26,35 @@ def test_parameters_and_buffers_come_before_the_first_call(tmp_path: Path) -> No
     assert line(trace, "0.weight:param")["parent"] == "0"
 
 
-def test_large_ones_are_recorded_only_on_request(tmp_path: Path) -> None:
+def test_all_are_recorded_while_they_are_small_in_total(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(128, 128), nn.Linear(128, 129, bias=False))
+    trace = captured(model, tmp_path / "t", torch.ones(1, 128))
+    assert keys(trace, "param") == ["0.weight:param", "0.bias:param", "1.weight:param"]
+    assert "params_left_out" not in trace.header
+
+
+def test_beyond_the_total_only_small_ones_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Sequential(nn.Linear(128, 128), nn.Linear(128, 129, bias=False))
+    total = sum(values.numel() * values.element_size() for values in model.parameters())
+    monkeypatch.setattr(parameters, "TOTAL_BYTES", total)
+    assert len(keys(captured(model, tmp_path / "fits", torch.ones(1, 128)), "param")) == 3
+    monkeypatch.setattr(parameters, "TOTAL_BYTES", total - 1)
+    trace = captured(model, tmp_path / "t", torch.ones(1, 128))
+    assert keys(trace, "param") == ["0.weight:param", "0.bias:param"]
+    assert trace.header["params_left_out"] == 1
+
+
+def test_tied_weights_count_once_in_the_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Sequential(nn.Linear(200, 200, bias=False), nn.Linear(200, 200, bias=False))
+    model[1].weight = model[0].weight
+    monkeypatch.setattr(parameters, "TOTAL_BYTES", 200 * 200 * 4)
+    assert keys(captured(model, tmp_path / "t", torch.ones(1, 200)), "param") == ["0.weight:param"]
+
+
+def test_large_ones_can_be_left_out_on_request(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(128, 128), nn.Linear(128, 129, bias=False))
     x = torch.ones(1, 128)
-    small = captured(model, tmp_path / "small", x)
+    small = captured(model, tmp_path / "small", x, params="small")
     assert keys(small, "param") == ["0.weight:param", "0.bias:param"]
     assert small.header["params_left_out"] == 1
     assert len(keys(captured(model, tmp_path / "all", x, params="all"), "param")) == 3

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     import torch
 
 SMALL_BYTES = 64 << 10
-Params = Literal["small", "all", "none"]
+# of all together, up to which "auto" records every one: replay needs them, and this much takes a second to write
+TOTAL_BYTES = 256 << 20
+Params = Literal["auto", "small", "all", "none"]
 
 
 @dataclass(slots=True)
@@ -27,6 +29,10 @@ class Held:
     tensor: torch.Tensor
     node: Node
     aliases: list[str] = field(default_factory=list)
+
+    @property
+    def nbytes(self) -> int:
+        return self.tensor.numel() * self.tensor.element_size()
 
 
 def held_tensors(nodes: Sequence[Node], root: str) -> list[Held]:
@@ -52,10 +58,10 @@ def held_tensors(nodes: Sequence[Node], root: str) -> list[Held]:
 def record_parameters(recorder: TensorRecorder, held: Sequence[Held], params: Params) -> int:
     """Record those that `params` asks for and remember where all of them are; returns how many were left out."""
     left_out = 0
+    largest = _largest_recorded(held, params)
     for item in held:
         seq = None
-        small = item.tensor.numel() * item.tensor.element_size() <= SMALL_BYTES
-        if params == "all" or (params == "small" and small):
+        if largest is None or item.nbytes <= largest:
             place = Place(item.name, op=item.node.op, parent=item.node.name)
             attrs = {"aliases": item.aliases} if item.aliases else {}
             seq = recorder.write(item.tensor, place, item.role, attrs=attrs)
@@ -64,3 +70,11 @@ def record_parameters(recorder: TensorRecorder, held: Sequence[Held], params: Pa
         if seq is None:
             recorder.provenance.add(item.tensor, None, param=item.name)
     return left_out
+
+
+def _largest_recorded(held: Sequence[Held], params: Params) -> int | None:
+    """Bytes up to which a parameter is recorded; None where all of them are."""
+    if params == "none":
+        return -1
+    fits = params == "auto" and sum(item.nbytes for item in held) <= TOTAL_BYTES
+    return None if params == "all" or fits else SMALL_BYTES

@@ -36,7 +36,7 @@ def capture(
     path: str | Path | None = None,
     *,
     level: Level = "function",
-    params: Params = "small",
+    params: Params = "auto",
     include: Iterable[str] = (),
     exclude: Iterable[str] = (),
     roles: Iterable[str] | None = None,
@@ -59,7 +59,8 @@ def capture(
     path: the folder to write; `{rank}` in it becomes the rank; left out, FIRSTDIFF_TRACE names it
     level: "module" records inputs and outputs of modules, "function" also named functions inside them (softmax,
         attention, adds), "op" every torch function that gives back tensors
-    params: parameters and buffers: those up to 64 KiB ("small"), "all" or "none"
+    params: parameters and buffers: all while they total at most 256 MiB, else those up to 64 KiB each ("auto"); those
+        up to 64 KiB ("small"), "all" or "none"
     include, exclude: globs over names; FIRSTDIFF_ONLY in the environment narrows them further
     roles: which of input, output, param, buffer, grad, tap; all if left out
     max_bytes: leave out tensors larger than this

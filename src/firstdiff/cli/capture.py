@@ -27,8 +27,9 @@ def torch_(
     ] = None,
     level: Annotated[Literal["module", "function", "op"], typer.Option(help="How closely to look.")] = "function",
     params: Annotated[
-        Literal["small", "all", "none"], typer.Option(help="Which parameters to record; small is up to 64 KiB.")
-    ] = "small",
+        Literal["auto", "small", "all", "none"],
+        typer.Option(help="Which parameters to record: small are those up to 64 KiB, auto all up to 256 MiB in total."),
+    ] = "auto",
     include: Annotated[
         list[str] | None, typer.Option(metavar="GLOB", help="Only these names; may be repeated.")
     ] = None,
