@@ -14,6 +14,7 @@ SCHEMA = "firstdiff/comparison/1"
 Status = Literal["match", "mismatch", "missing", "extra", "failed", "alone"]
 Verdict = Literal["match", "mismatch", "not_compared"]
 Origin = Literal["introduced", "inherited", "unknown"]
+NoteCode = Literal["no_cause", "not_searched", "record_next", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,7 @@ class Isolated:
 
     residual: how far apart, in steps of the candidate's type; `limit` is what still counts as rounding
     reason: why it does not fit, or cannot be judged; then `record_next` says what to record
+    lacks_params: whether it cannot be judged because parameters were not recorded
     """
 
     status: Literal["match", "mismatch", "unknown"]
@@ -160,6 +162,7 @@ class Isolated:
     limit: float | None = None
     reason: str | None = None
     record_next: str | None = None
+    lacks_params: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +236,19 @@ class Side:
     tensors: int
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A remark on the whole comparison, or on the row of `key`.
+
+    code: "no_cause" where no cause that was tested explains the row, "not_searched" where there was no time to look
+        for one, "record_next" for what to record to know more
+    """
+
+    code: NoteCode
+    key: str | None
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """The whole result; `verdict` is what the exit code says.
@@ -255,4 +271,4 @@ class Comparison:
     diagnosis: tuple[Diagnosis, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
     depth: tuple[tuple[int, float, float | None], ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()

@@ -37,7 +37,7 @@ def compared(path: Path, reference: Forward, candidate: Forward, x: torch.Tensor
 def test_what_led_there(tmp_path: Path, shift: float, function: Callable[[Any], Any], story: str) -> None:
     x = torch.tensor([2.0, 1.0, 3.0])
     found = compared(tmp_path, lambda _, x: function(torch.sub(x, 0.5)), lambda _, x: function(torch.sub(x, shift)), x)
-    (note,) = [note for note in found.notes if "NaN or Inf" in note]
+    (note,) = [note.text for note in found.notes if "NaN or Inf" in note.text]
     assert note.startswith("The candidate's first NaN or Inf is in root.")
     assert story in note
 
@@ -49,7 +49,7 @@ def test_a_fully_masked_row(tmp_path: Path) -> None:
         return lambda _, x: torch.softmax(x.masked_fill(hidden, float("-inf")), dim=-1) + 1
 
     found = compared(tmp_path, forward(3), forward(4), torch.randn(2, 4, 4))
-    (note,) = [note for note in found.notes if "NaN or Inf" in note]
+    (note,) = [note.text for note in found.notes if "NaN or Inf" in note.text]
     assert note.startswith("The candidate's first NaN or Inf is in root.softmax (softmax), NaN at index [0, 1, 0]")
     assert note.endswith("softmax of a fully masked row")
 
@@ -78,7 +78,7 @@ def test_the_range_of_half_precision(tmp_path: Path) -> None:
     module = Function(forward)
     wide = captured(module, tmp_path / "r", torch.tensor([1.0, 300.0]))
     half = captured(module, tmp_path / "c", torch.tensor([1.0, 300.0]).half())
-    (note,) = [note for note in located(wide, half).notes if "NaN or Inf" in note]
+    (note,) = [note.text for note in located(wide, half).notes if "NaN or Inf" in note.text]
     assert note == (
         "The candidate's first NaN or Inf is in root.mul (mul), Inf at index [1]; what goes into it (root:in.0) has "
         "none that the reference has not: the reference has 90000 there, beyond the 65504 that float16 holds"
@@ -88,12 +88,13 @@ def test_the_range_of_half_precision(tmp_path: Path) -> None:
 def test_nan_in_the_reference_is_told() -> None:
     bad = np.array([1.0, np.nan])
     found = located({"a": np.ones(2), "b": bad}, {"a": np.ones(2), "b": bad})
-    assert found.notes[-1] == "The reference itself has NaN, first in b: what comes after it proves nothing"
+    assert found.notes[-1].text == "The reference itself has NaN, first in b: what comes after it proves nothing"
 
 
 def test_without_inputs_it_says_what_to_record() -> None:
     found = located({"a": np.ones(2)}, {"a": np.array([1.0, np.inf])})
-    assert any(note.endswith("Inf at index [1]; record inputs too, to know what led there") for note in found.notes)
+    texts = [note.text for note in found.notes]
+    assert any(text.endswith("Inf at index [1]; record inputs too, to know what led there") for text in texts)
 
 
 def test_only_the_first_of_a_spread_is_told(tmp_path: Path) -> None:
@@ -101,6 +102,6 @@ def test_only_the_first_of_a_spread_is_told(tmp_path: Path) -> None:
         return lambda _, x: (torch.log(x + shift) * 2).sum()
 
     found = compared(tmp_path, forward(1.0), forward(0.0), torch.tensor([0.0, 1.0]))
-    notes = [note for note in found.notes if "NaN or Inf" in note]
+    notes = [note.text for note in found.notes if "NaN or Inf" in note.text]
     assert len(notes) == 1
     assert "root.log" in notes[0]

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from firstdiff.locate import Located, Row, locate
+from firstdiff.schema import Note
 from firstdiff.trace import Record, Tensor, Trace
 from tests.locate.compared import located, rows_of
 from tests.locate.models import change, model, trace
@@ -126,7 +127,7 @@ def test_other_weights_behind_an_error_are_a_second_one_though_they_cannot_be_co
     assert (second.key, second.origin, second.estimated) == ("layers.2.mlp.0.linear", "introduced", True)
     assert second.reason is not None
     assert "its weight layers.2.mlp.0.bias differs; capture with params='all' to know for certain" in second.reason
-    assert any("whether a second error hides there, capture with params='all'" in note for note in found.notes)
+    assert any("whether there is a second error, capture with params='all'" in note.text for note in found.notes)
 
 
 def test_other_weights_that_change_nothing_do_not_take_the_blame(tmp_path: Path) -> None:
@@ -146,7 +147,8 @@ def test_weights_that_nothing_shows_are_told_of(reference: Trace, tmp_path: Path
         made.wte.weight[3] *= 2  # a token that the input does not have
     found = located(reference, trace(made, tmp_path / "c"))
     assert found.first_divergence is None
-    assert found.notes == ("Only weights differ (wte.weight); nothing computed on this input shows it",)
+    text = "Only weights differ (wte.weight); nothing computed on this input shows it"
+    assert found.notes == (Note("other", None, text),)
 
 
 def test_weights_alone_come_first_where_there_is_nothing_else() -> None:
@@ -214,7 +216,7 @@ def test_without_inputs_the_growth_of_the_error_tells(tmp_path: Path, level: str
     assert (first.key, first.origin) == ("layers.1.ln_2", "introduced")
     assert first.estimated or level == "function"
     assert sites(found) == ["layers.1.ln_2"]
-    assert first.estimated == any("capture inputs too" in note for note in found.notes)
+    assert first.estimated == any("capture inputs too" in note.text for note in found.notes)
 
 
 @cache
@@ -254,7 +256,7 @@ def test_the_first_of_a_plain_trace_is_unknown() -> None:
     assert found.first_divergence is not None
     assert found.first_divergence.origin == "unknown"
     assert found.divergences == ()
-    assert any("capture inputs too" in note for note in found.notes)
+    assert any("capture inputs too" in note.text for note in found.notes)
 
 
 def test_an_error_that_creeps_up_is_not_blamed_on_one_step() -> None:

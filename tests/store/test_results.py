@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from firstdiff.comparing import compare
 from firstdiff.errors import UsageError
 from firstdiff.json_text import plain
+from firstdiff.schema import Note
 from firstdiff.store.results import GoneError, Result, Written, write_result
 
 
@@ -28,6 +30,15 @@ def test_a_result_comes_back_as_it_was(tmp_path: Path) -> None:
     assert (result.third(1), result.third(0)) == ("third", None)
     assert "pairs" not in result.head()
     assert result.choices() == {"layers": [0]}
+
+
+def test_notes_of_an_earlier_version_were_plain_sentences(tmp_path: Path) -> None:
+    result, _ = written(tmp_path / "x")
+    file = tmp_path / "x" / "head.json"
+    head = json.loads(file.read_text())
+    file.write_text(json.dumps({**head, "notes": ["Rows are in the order of their names"]}))
+    assert result.comparison().notes == (Note("other", None, "Rows are in the order of their names"),)
+    assert result.head()["notes"] == [{"code": "other", "key": None, "text": "Rows are in the order of their names"}]
 
 
 @pytest.mark.parametrize("row", [-1, 3])

@@ -108,7 +108,8 @@ def test_a_cause_that_is_not_known_says_what_to_record(page: Page, server: Serve
     candidate["layers.0.attn"][1, 2, 3] += 0.3
     candidate["layers.0.attn"][3, 1, 7] *= 1.7
     unclear = on.compared(server, tmp_path, reference, candidate)
-    (note,) = (text for text in fd.compare(reference, candidate).notes if text.startswith("No cause") and ".0." in text)
+    notes = fd.compare(reference, candidate).notes
+    (note,) = (note.text for note in notes if note.code == "no_cause" and note.key == "layers.0.attn")
     assert "explains layers.0.attn; to know more, record" in note
     on.opened(page, unclear)
     expect(page.get_by_role("region", name="Comparison")).to_contain_text("cause unknown")

@@ -88,5 +88,5 @@ def _sentences(found: Comparison, rows: Sequence[Pair]) -> Iterator[str]:
             yield f"  {row.reason or 'there is nothing to explain'}"
             continue
         yield from (f"  {line}" for line in causes_of(row))
-    yield from found.notes
+    yield from (note.text for note in found.notes)
     yield summary(found)

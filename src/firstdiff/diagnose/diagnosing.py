@@ -16,7 +16,7 @@ from firstdiff.diagnose.scene import Scene
 from firstdiff.diagnose.values.rounding import HYPOTHESIS as ROUNDING
 from firstdiff.errors import ReadError
 from firstdiff.locate import Located, Row
-from firstdiff.schema import Diagnosis, Pair
+from firstdiff.schema import Diagnosis, Note, NoteCode, Pair
 
 # places in the code where errors are introduced; more than this is one fault everywhere
 _MOST_SITES = 12
@@ -33,11 +33,11 @@ class Diagnosed:
     """Rows with their causes.
 
     pairs: as they came, with `diagnosis`
-    notes: what to record where no cause was found, in sentences
+    notes: what to record where no cause was found
     """
 
     pairs: tuple[Pair, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def diagnose(
@@ -50,7 +50,7 @@ def diagnose(
     hypotheses: those to test; those of the hook if left out
     only: the key of one row to diagnose instead
     """
-    pairs, notes = list(located.pairs), list[str]()
+    pairs, notes = list(located.pairs), list[Note]()
     places = _places(located) if only is None else [pair.index for pair in located.pairs if pair.key == only]
     places = [place for place in places if rows[place].compared]
     if not places:
@@ -72,7 +72,7 @@ class Examined:
         self._case = cases[0]
         self._around = cases[1:]
         self._table = table
-        self.notes: list[str] = []
+        self.notes: list[Note] = []
 
     def diagnoses(self, known: tuple[Diagnosis, ...] = ()) -> tuple[Diagnosis, ...]:
         """The causes, the likeliest first.
@@ -117,10 +117,10 @@ class Examined:
                     found = list(hypothesis.test(case)) if hypothesis.applies(case) else []
                 yield from found
             except ReadError as error:
-                self.notes.append(f"{hypothesis.code} could not be tested on {case.key}: {error}")
+                self._note("other", f"{hypothesis.code} could not be tested on {case.key}: {error}")
             except Exception as error:  # a stranger's test must not lose the comparison
                 kind = type(error).__name__
-                self.notes.append(f"The test for {hypothesis.code} failed on {case.key} ({kind}: {error})")
+                self._note("other", f"The test for {hypothesis.code} failed on {case.key} ({kind}: {error})")
 
     def _second(self, case: Case, order: Sequence[Explanation]) -> Iterator[Explanation]:
         """With the best cause taken away, does another explain the rest?"""
@@ -153,19 +153,22 @@ class Examined:
                 for one in ROUNDING.test(case)
             )
         if case.own_inputs and not case.fit(case.reference).reaches_floor:
-            self.notes.append(f"{case.key} is what its own inputs give: the error came in with them")
+            self._note("no_cause", f"{case.key} is what its own inputs give: the error came in with them")
         else:
-            self.notes.append(
-                f"{case.key} differs by no more than another order of summation may: "
-                "there is no cause to look for; allow more, or compute both sides alike"
+            self._note(
+                "no_cause",
+                f"{case.key} differs by no more than another order of summation would: "
+                "there is no cause to look for; raise the tolerance, or compute both sides alike",
             )
         return ()
 
     def _unknown(self) -> tuple[Diagnosis, ...]:
-        self.notes.append(
-            f"No cause that was tested explains {self._case.key}; to know more, {_record_next(self._case)}"
-        )
+        key = self._case.key
+        self._note("no_cause", f"No cause that was tested explains {key}; to know more, {_record_next(self._case)}")
         return ()
+
+    def _note(self, code: NoteCode, text: str) -> None:
+        self.notes.append(Note(code, self._case.key, text))
 
 
 _NOTHING_FITS = Fit(float("inf"), float("inf"), float("inf"))

@@ -15,7 +15,7 @@ from firstdiff.locate.refine import Refining
 from firstdiff.locate.replay_row import Replays
 from firstdiff.locate.row import EVIDENCE_ONLY, DepthPoint, Located, Row
 from firstdiff.locate.where import where_of
-from firstdiff.schema import Divergence, Pair, Where
+from firstdiff.schema import Divergence, Note, Pair, Where
 
 _MOST_WHERE = 50
 _WHERE_ELEMENTS = 16_000_000
@@ -117,28 +117,34 @@ def _depth(rows: Sequence[Row]) -> Iterator[DepthPoint]:
             yield point
 
 
-def _notes(graph: Graph, findings: dict[int, Finding], differing: list[int], order: str) -> Iterator[str]:
+def _notes(graph: Graph, findings: dict[int, Finding], differing: list[int], order: str) -> Iterator[Note]:
     if not differing:
         if graph.wrong_weights:
             names = ", ".join(graph.wrong_weights[:3])
-            yield f"Only weights differ ({names}); nothing computed on this input shows it"
+            yield Note("other", None, f"Only weights differ ({names}); nothing computed on this input shows it")
         return
     if order in _ORDERS:
-        yield _ORDERS[order]
+        yield Note("other", None, _ORDERS[order])
     first = findings[differing[0]]
     if first.estimated:
-        yield (
-            f"What {graph.rows[differing[0]].pair.key} was computed from was not recorded or not compared, so who made "
-            "the error is an estimate; capture inputs too (fd.capture does), or record them with role='input' and from"
+        key = graph.rows[differing[0]].pair.key
+        yield Note(
+            "record_next",
+            key,
+            f"What {key} was computed from was not recorded or not compared, so the origin of the error is an "
+            "estimate; capture inputs too (fd.capture does), or record them with role='input' and from",
         )
 
 
-def _what_was_not_judged(refining: Refining) -> Iterator[str]:
+def _what_was_not_judged(refining: Refining) -> Iterator[Note]:
     """Rows whose inputs differ and that were not computed again may hide an error of their own."""
     if refining.left_out:
-        yield f"{_rows(refining.left_out)} would take long to compute again and were not; --isolate judges them too"
+        were = "was" if refining.left_out == 1 else "were"
+        text = f"{_rows(refining.left_out)} {were} not computed again, for want of time; --isolate judges all of them"
+        yield Note("not_searched", None, text)
     for record_next, count in refining.unrecorded.items():
-        yield f"{_rows(count)} could not be computed again: to know whether a second error hides there, {record_next}"
+        text = f"{_rows(count)} could not be computed again; to see whether there is a second error, {record_next}"
+        yield Note("record_next", None, text)
 
 
 def _rows(count: int) -> str:

@@ -14,6 +14,7 @@ from firstdiff.locate.nonfinite_causes import At, cause
 from firstdiff.locate.operands import Values
 from firstdiff.locate.row import Row
 from firstdiff.measure.promote import to_numbers
+from firstdiff.schema import Note
 from firstdiff.trace import Source
 
 _WINDOW = 1 << 20
@@ -28,15 +29,16 @@ class _Found:
     value: float | complex
 
 
-def nonfinite_notes(graph: Graph, values: Values) -> list[str]:
-    """The story of the first NaN or Inf of the candidate, and of the reference if it has NaN itself."""
+def nonfinite_notes(graph: Graph, values: Values) -> list[Note]:
+    """Describe the first NaN or Inf of the candidate, and of the reference if it has NaN itself."""
     first = _first(graph, _only_candidate)
     if first and graph.rows[first[0]].pair.op in _MASKS:  # masks are meant to be infinite; what they lead to is not
         first = _first(graph, _more_nan)
-    notes = [_story(graph, values, place) for place in first]
+    notes = [Note("other", graph.rows[place].pair.key, _story(graph, values, place)) for place in first]
     for place in _first(graph, _nan_in_reference):
         key = graph.rows[place].pair.key
-        notes.append(f"The reference itself has NaN, first in {key}: what comes after it proves nothing")
+        text = f"The reference itself has NaN, first in {key}: what comes after it proves nothing"
+        notes.append(Note("other", key, text))
     return notes
 
 

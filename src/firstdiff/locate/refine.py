@@ -11,6 +11,7 @@ from firstdiff.locate.graph import Graph
 from firstdiff.locate.growth import severity
 from firstdiff.locate.origin import Finding, introduced
 from firstdiff.locate.replay_row import Replays
+from firstdiff.schema import Isolated
 
 # nanoseconds, as `Replays.cost` estimates them: half a second on one core
 BUDGET = 500_000_000
@@ -61,7 +62,7 @@ class Refining:
     def _refine(self, place: int, finding: Finding, earlier: dict[int, Finding]) -> Finding:
         judged = self._replays.judged(place)
         if judged.status == "unknown":
-            return self._unproven(finding, judged.record_next)
+            return self._unproven(finding, judged)
         if judged.status == "mismatch":
             certain = finding.origin == "introduced" and not finding.estimated
             if certain or self._made_inside(place, earlier):
@@ -75,14 +76,14 @@ class Refining:
             "inherited", f"it is what the candidate's own inputs give{where}: their difference only grows here"
         )
 
-    def _unproven(self, finding: Finding, record_next: str | None) -> Finding:
-        """A row that cannot be computed again: what is missing for it is worth saying where recording it would help."""
-        if record_next is None or "params=" not in record_next:
+    def _unproven(self, finding: Finding, judged: Isolated) -> Finding:
+        """Count a row that recording parameters would make computable, and say so in its reason."""
+        if judged.record_next is None or not judged.lacks_params:
             return finding
-        self.unrecorded[record_next] += 1
+        self.unrecorded[judged.record_next] += 1
         if not finding.estimated:
             return finding
-        return replace(finding, reason=f"{finding.reason}; {record_next} to know for certain")
+        return replace(finding, reason=f"{finding.reason}; {judged.record_next} to know for certain")
 
     def _hidden(self, first: int) -> dict[int, Finding]:
         """The first row that differs is right for its inputs: some row before it is wrong within what is allowed."""

@@ -126,7 +126,7 @@ class Replays:
         expected = {record.slot: self._values.reference(place)}
         again = reproduce(record.op, record.attrs, ours, params, expected, name=row.pair.key)
         if isinstance(again, NotReplayable):
-            return _unknown(again.reason, again.record_next)
+            return _unknown(again.reason, again.record_next, lacks_params=again.lacks_params)
         theirs = self._values.candidate_operands(slots)
         own = self._values.own(place)
         if theirs.lost is not None or own is None:
@@ -214,5 +214,5 @@ def _judgement(found: float, limit: _Limit, text: str) -> Isolated:
     return Isolated(status="mismatch", residual=found, limit=limit.value, reason=reason)
 
 
-def _unknown(reason: str, record_next: str) -> Isolated:
-    return Isolated(status="unknown", reason=reason, record_next=record_next)
+def _unknown(reason: str, record_next: str, *, lacks_params: bool = False) -> Isolated:
+    return Isolated(status="unknown", reason=reason, record_next=record_next, lacks_params=lacks_params)

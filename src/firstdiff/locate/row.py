@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firstdiff.schema import Divergence, Pair
+from firstdiff.schema import Divergence, Note, Pair
 from firstdiff.trace import Record, Source, Tensor
 
 EVIDENCE_ONLY = frozenset({"param", "buffer"})
@@ -60,11 +60,11 @@ class Located:
     first_divergence: the first row that differs, in the order of the reference
     divergences: every place where an error was introduced, in order
     depth: error over depth, for plots
-    notes: what else there is to say, in sentences
+    notes: what else there is to say
     """
 
     pairs: tuple[Pair, ...]
     first_divergence: Divergence | None
     divergences: tuple[Divergence, ...]
     depth: tuple[DepthPoint, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]

@@ -43,6 +43,7 @@ class NotReplayable:
 
     reason: str
     record_next: str
+    lacks_params: bool = False
 
 
 def replay(
@@ -134,7 +135,7 @@ def _read(call: Call, table: Sequence[Row]) -> tuple[Row, tuple[Plan, ...]] | No
     try:
         found = tuple(row.plans(call))
     except UnrecordedError as error:
-        return NotReplayable(error.reason, error.record_next)
+        return NotReplayable(error.reason, error.record_next, error.lacks_params)
     except (
         ValueError,
         TypeError,

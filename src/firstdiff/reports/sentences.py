@@ -158,7 +158,7 @@ def answer(comparison: Comparison) -> Iterator[str]:
     if others:
         more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
         yield f"Introduced elsewhere, too: {', '.join(others[:5])}{more}"
-    yield from comparison.notes
+    yield from (note.text for note in comparison.notes)
     yield from causes(comparison)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from firstdiff.comparing.layout_options import LayoutMode
-from firstdiff.schema import Diagnosis, Divergence, Pair, Side, Summary, Verdict
+from firstdiff.schema import Diagnosis, Divergence, Note, Pair, Side, Summary, Verdict
 from firstdiff.server.lines import RowLine, TensorLine
 from firstdiff.store.entry import Entry, Kind
 
@@ -137,7 +137,7 @@ class Head:
     diagnosis: tuple[Diagnosis, ...]
     timings: dict[str, float]
     depth: tuple[tuple[int, float, float | None], ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     layers: tuple[int, ...]
     stages: tuple[str, ...]
     dtypes: tuple[str, ...]

@@ -82,6 +82,12 @@ def _write_pairs(folder: Path, pairs: Iterable[Pair]) -> None:
     (folder / _PLACES).write_bytes(places.tobytes())
 
 
+def _upgraded(head: dict[str, Any]) -> dict[str, Any]:
+    """The head with `notes` as records; earlier versions wrote plain sentences."""
+    notes = ({"code": "other", "key": None, "text": note} if isinstance(note, str) else note for note in head["notes"])
+    return {**head, "notes": list(notes)}
+
+
 @final
 class Result:
     """A result as it was written."""
@@ -93,7 +99,7 @@ class Result:
         """The Comparison without its pairs."""
         head: dict[str, Any] = json.loads(self._read(_HEAD))
         del head["pairs"]
-        return head
+        return _upgraded(head)
 
     def choices(self) -> dict[str, Any] | None:
         """What there is to filter the rows by; None where the result is of a version that did not write it."""
@@ -132,7 +138,7 @@ class Result:
 
     def comparison(self) -> Comparison:
         """All of it, for reports and other tolerances."""
-        whole = json.loads(self._read(_HEAD))
+        whole = _upgraded(json.loads(self._read(_HEAD)))
         whole["pairs"] = [json.loads(line) for line in self._read(_PAIRS).splitlines()]
         return from_plain(Comparison, whole)
 

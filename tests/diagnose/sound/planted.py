@@ -23,7 +23,7 @@ def heard(folder: Path, reference: np.ndarray, candidate: np.ndarray, *rates: in
 
 def explained(folder: Path) -> tuple[Diagnosis, ...]:
     found = fd.compare(folder / "ref.trace", folder / "cand.trace")
-    failed = [note for note in found.notes if "failed" in note or "could not be tested" in note]
+    failed = [note.text for note in found.notes if "failed" in note.text or "could not be tested" in note.text]
     assert not failed, failed
     return found.diagnosis
 

@@ -42,7 +42,7 @@ def diagnosed(reference: Tensors, candidate: Tensors, name: str = "x") -> tuple[
     """What `compare` says of two tensors, or of two runs of several."""
     sides = [side if isinstance(side, Mapping) else {name: side} for side in (reference, candidate)]
     found = fd.compare(*sides)
-    failed = [note for note in found.notes if "failed" in note or "could not be tested" in note]
+    failed = [note.text for note in found.notes if "failed" in note.text or "could not be tested" in note.text]
     assert not failed, failed
     return found.diagnosis
 

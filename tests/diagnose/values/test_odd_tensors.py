@@ -82,7 +82,7 @@ def test_one_element_off_has_no_known_cause_and_says_what_to_record() -> None:
     candidate[1, 2] = 9
     found = fd.compare({"x": values}, {"x": candidate})
     assert not [one for one in found.diagnosis if one.confidence > 0.5]
-    assert any("No cause that was tested explains x" in note and "record" in note for note in found.notes)
+    assert any(note.code == "no_cause" and note.key == "x" and "record" in note.text for note in found.notes)
 
 
 def test_a_constant_reference() -> None:

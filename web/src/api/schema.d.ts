@@ -925,7 +925,7 @@ export interface components {
                 components["schemas"]["Num"] | null
             ][];
             /** Notes */
-            notes: string[];
+            notes: components["schemas"]["Note"][];
             /** Layers */
             layers: number[];
             /** Stages */
@@ -986,6 +986,7 @@ export interface components {
          *
          *     residual: how far apart, in steps of the candidate's type; `limit` is what still counts as rounding
          *     reason: why it does not fit, or cannot be judged; then `record_next` says what to record
+         *     lacks_params: whether it cannot be judged because parameters were not recorded
          */
         Isolated: {
             /**
@@ -1001,6 +1002,11 @@ export interface components {
             reason: string | null;
             /** Record Next */
             record_next: string | null;
+            /**
+             * Lacks Params
+             * @default false
+             */
+            lacks_params: boolean;
         };
         /**
          * JudgeIn
@@ -1165,6 +1171,24 @@ export interface components {
              * @default []
              */
             sampled: string[];
+        };
+        /**
+         * Note
+         * @description A remark on the whole comparison, or on the row of `key`.
+         *
+         *     code: "no_cause" where no cause that was tested explains the row, "not_searched" where there was no time to look
+         *         for one, "record_next" for what to record to know more
+         */
+        Note: {
+            /**
+             * Code
+             * @enum {string}
+             */
+            code: "no_cause" | "not_searched" | "record_next" | "other";
+            /** Key */
+            key: string | null;
+            /** Text */
+            text: string;
         };
         /**
          * OffsetOut

@@ -13,17 +13,23 @@ from firstdiff.ops.norms import weight_norm
 _MAIN_SLOTS = ("input", "0", "x", "hidden_states", "hidden_state", "tensor")
 # names that parameters and buffers have
 _OF_MODULES = ("weight", "bias", "running", "inv_freq", "alpha", "fb")
-_PARAMS = "capture with params='all'"
+_RECORD_PARAMS = "capture with params='all'"
 _INPUTS = "capture inputs too (roles that include 'input', and no max_bytes)"
 
 
 class UnrecordedError(Exception):
     """Something the operation needs is not in the record; `record_next` says how to get it there."""
 
-    def __init__(self, reason: str, record_next: str) -> None:
+    def __init__(self, reason: str, record_next: str, *, lacks_params: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.record_next = record_next
+        self.lacks_params = lacks_params
+
+    @classmethod
+    def of_params(cls, reason: str, more: str = "") -> UnrecordedError:
+        """Parameters or buffers that were not recorded."""
+        return cls(reason, f"{_RECORD_PARAMS}{more}", lacks_params=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ class Call:
                 if name in views:
                     what = f"the {name} of {self.name} is a view of {known[name]}, and was not recorded itself"
                     raise UnrecordedError(what, "capture with level='op', which records views too")
-                raise UnrecordedError(f"{known[name]}, the {name} of {self.name}, was not recorded", _PARAMS)
+                raise UnrecordedError.of_params(f"{known[name]}, the {name} of {self.name}, was not recorded")
         return None
 
     def operand(self, *names: str) -> np.ndarray | float:
@@ -140,7 +146,7 @@ class Call:
 
     def _missing(self, name: str) -> UnrecordedError:
         if any(word in name for word in _OF_MODULES):
-            return UnrecordedError(f"the {name} of {self.name} was not recorded", _PARAMS)
+            return UnrecordedError.of_params(f"the {name} of {self.name} was not recorded")
         return UnrecordedError(f"the argument {name!r} of {self.name} was not recorded", _INPUTS)
 
 

@@ -76,9 +76,9 @@ def _parts(call: Call) -> tuple[dict[str, Any], Any, tuple[str, ...]]:
     if found := _weights(call, _PLAIN, ("in", "out")):
         return found, mlp, _USUAL
     held = ", ".join(sorted(call.params)) or "none"
-    raise UnrecordedError(
+    raise UnrecordedError.of_params(
         f"the weights of {call.name} were not recorded, or have names that are not known ({held})",
-        "capture with params='all', and level='op' for what is inside",
+        ", and level='op' for what is inside",
     )
 
 

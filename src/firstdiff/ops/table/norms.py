@@ -109,7 +109,7 @@ def _like_norm(call: Call) -> Iterator[Plan]:
     """A class of somebody's own: what name, shapes and attributes leave open is tried in order of likelihood."""
     x, weight, bias = call.main(), call.optional(*_WEIGHTS), call.optional(*_BIASES)
     if weight is None:
-        raise UnrecordedError(f"the weight of {call.name} was not recorded", "capture with params='all'")
+        raise UnrecordedError.of_params(f"the weight of {call.name} was not recorded")
     axes = list(_axes_of(x, weight, call.told("data_format")))
     if not axes:
         shapes = f"a weight of {list(weight.shape)} and an input of {list(x.shape)}"

@@ -1,6 +1,6 @@
 import { count, counted, percent } from "../../format";
 import { brief, precise } from "./numbers";
-import type { Divergence, Metrics, Origin, Pair, Required, Summary, Tolerance, Verdict } from "./types";
+import type { Divergence, Metrics, Note, Origin, Pair, Required, Summary, Tolerance, Verdict } from "./types";
 
 const MADE: Readonly<Record<Origin, string>> = {
   introduced: "The error was made here",
@@ -54,13 +54,9 @@ export function sureness(confidence: number): string {
   return `confidence ${Number(confidence.toPrecision(2))}`;
 }
 
-/** What the diagnosis says of a row for which no cause was found: the sentence that tells what to record next. */
-export function unexplained(key: string, notes: readonly string[]): string | null {
-  const names = (note: string): boolean => {
-    const at = note.indexOf(` ${key}`);
-    return at >= 0 && /^[;:,.]?(\s|$)/.test(note.slice(at + 1 + key.length));
-  };
-  return notes.find((note) => note.startsWith("No cause") && names(note)) ?? null;
+/** The note on a row that has no cause: none of those tested fits, or there was no time to look for one. */
+export function unexplained(key: string, notes: readonly Note[]): string | null {
+  return notes.find((note) => note.key === key && (note.code === "no_cause" || note.code === "not_searched"))?.text ?? null;
 }
 
 export function nonFinite(metrics: Metrics): string | null {

@@ -8,6 +8,7 @@ type Narrowed<T, Fields> = Omit<T, keyof Fields> & Fields;
 export type { Diagnosis, Divergence, Entry, Head, Num, Origin, Progress, RowLine, Summary, Verdict } from "../../api/types";
 
 export type SideName = "reference" | "candidate";
+export type Note = Schemas["Note"];
 export type Statistics = Schemas["Statistics"];
 export type TensorInfo = Schemas["TensorInfo"];
 export type Tolerance = Schemas["Tolerance"];

@@ -258,10 +258,17 @@ test("rows are found again after others were paired", () => {
   assert.deepEqual([0, 1, 2, 3, 4].map(now), [1, 0, 0, 2, null]);
 });
 
-test("a cause that is not known is told of the row it belongs to", () => {
-  const notes = ["What a was computed from is not known", "No cause that was tested explains a:in.0; record more", "No cause that was tested explains a: record its inputs"];
-  assert.equal(unexplained("a", notes), notes[2]);
-  assert.equal(unexplained("a:in.0", notes), notes[1]);
+test("a row without a cause has the note that says why", () => {
+  const notes = [
+    { code: "record_next", key: "a", text: "What a was computed from was not recorded" },
+    { code: "no_cause", key: "a:in.0", text: "No cause that was tested explains a:in.0" },
+    { code: "no_cause", key: "a", text: "No cause that was tested explains a" },
+    { code: "not_searched", key: "c", text: "There was no time to look at c" },
+    { code: "not_searched", key: null, text: "There was no time to look at 3 rows" },
+  ];
+  assert.equal(unexplained("a", notes), notes[2].text);
+  assert.equal(unexplained("a:in.0", notes), notes[1].text);
+  assert.equal(unexplained("c", notes), notes[3].text);
   assert.equal(unexplained("b", notes), null);
 });
 
