@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstdiff.errors import UsageError
-from firstdiff.measure import EXACT, Allowed, PairMeasurement, measure_pair
+from firstdiff.measure import EXACT, Allowed, PairMeasurement, measure_pair, scan_pair
 from firstdiff.schema import Statistics
 from firstdiff.trace import ArraySource
 from tests.measure.agreement import assert_agrees
@@ -212,16 +212,22 @@ def test_one_minus_cosine_keeps_its_digits(seed: int, angle: float) -> None:
     assert found == pytest.approx(float(exact), rel=1e-4, abs=1e-18)
 
 
-def test_a_tolerance_can_hang_on_the_statistics_of_the_reference() -> None:
-    seen = []
-
-    def tolerance(statistics: Statistics) -> Allowed:
-        seen.append(statistics)
-        return Allowed((statistics.std or 0.0) * 0.5, 0.0)
-
-    found = measure_pair(ArraySource(np.array([-1.0, 1.0])), ArraySource(np.array([-1.4, 1.6])), tolerance)
-    assert seen == [found.reference]
+def test_one_scan_is_measured_under_several_tolerances() -> None:
+    scan = scan_pair(ArraySource(np.array([-1.0, 1.0])), ArraySource(np.array([-1.4, 1.6])))
+    found = scan.measure(Allowed((scan.reference.std or 0.0) * 0.5, 0.0))
     assert (found.allowed, found.metrics.mismatched) == (Allowed(0.5, 0.0), 1)
+    assert found.reference == scan.reference
+    assert [scan.measure(Allowed(atol, 0.0)).metrics.mismatched for atol in (0.0, 0.5, 1.0)] == [2, 1, 0]
+
+
+def test_a_scan_stays_what_it_was_however_often_it_is_measured() -> None:
+    rng = np.random.default_rng(0)
+    sides = [ArraySource(rng.standard_normal(100_000).astype(np.float32)) for _ in range(2)]
+    scan = scan_pair(*sides)
+    far, near = Allowed(100.0, 0.0), Allowed(1e-3, 0.0)
+    first = scan.measure(far)
+    assert scan.measure(near).metrics.sampled == ()
+    assert scan.measure(far) == first == measure_pair(*sides, far)
 
 
 @pytest.mark.parametrize("bad", [Allowed(-1.0, 0.0), Allowed(0.0, math.nan)])

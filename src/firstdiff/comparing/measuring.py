@@ -15,9 +15,9 @@ from firstdiff.comparing.sound import with_sound
 from firstdiff.errors import ReadError
 from firstdiff.judge import Judgement, coarsest_ancestors, judge, judge_channels, tolerance_for
 from firstdiff.locate import Row
-from firstdiff.measure import Allowed, Engine, PairMeasurement, compiled_ready, measure_pair, shown_deviation
+from firstdiff.measure import Allowed, Engine, PairMeasurement, compiled_ready, scan_pair, shown_deviation
 from firstdiff.pairing import Match, PairingResult
-from firstdiff.schema import Alignment, Pair, Statistics, Tolerance
+from firstdiff.schema import Alignment, Pair, Tolerance
 from firstdiff.trace import Source, Tensor
 
 if TYPE_CHECKING:
@@ -144,29 +144,17 @@ class Measuring:
 
     def _measure(self, match: Match, tensor: Tensor, reference: Source, candidate: Source) -> _Measured:
         rules = self._options.rules
-        found: list[Tolerance] = []
-        basis: list[Basis] = []
-
-        def allowed(statistics: Statistics) -> Allowed:
-            ours, theirs = self._coarsest
-            types = ours[match.reference[0]] or reference.dtype, theirs[match.candidate[0]] or candidate.dtype
-            basis.append(Basis((types[0].name, types[1].name), shown_deviation(reference, statistics)))
-            found.append(tolerance_for(rules, str(tensor.key), *types, basis[0].scale, floor=tensor.record.floor))
-            return Allowed(found[0].atol, found[0].rtol)
-
-        figures = measure_pair(
-            reference,
-            candidate,
-            allowed,
-            equal_nan=rules.equal_nan,
-            engine=self._engine,
-            **self._pace(reference, candidate),
-        )
+        scan = scan_pair(reference, candidate, engine=self._engine, **self._pace(reference, candidate))
+        ours, theirs = self._coarsest
+        types = ours[match.reference[0]] or reference.dtype, theirs[match.candidate[0]] or candidate.dtype
+        basis = Basis((types[0].name, types[1].name), shown_deviation(reference, scan.reference))
+        tolerance = tolerance_for(rules, str(tensor.key), *types, basis.scale, floor=tensor.record.floor)
+        figures = scan.measure(Allowed(tolerance.atol, tolerance.rtol), equal_nan=rules.equal_nan)
         judgement = judge(figures, equal_nan=rules.equal_nan)
-        if found[0].rule == "floor" and judgement.status == "match" and tensor.record.floor:
+        if tolerance.rule == "floor" and judgement.status == "match" and tensor.record.floor:
             wrong = judge_channels(reference, candidate, tensor.record.floor)
             judgement = Judgement("mismatch", wrong, None) if wrong else judgement
-        return _Measured(figures, found[0], basis[0], judgement)
+        return _Measured(figures, tolerance, basis, judgement)
 
     def _pace(self, reference: Source, candidate: Source) -> dict[str, Any]:
         """How many threads a pair gets, and who hears of its progress: those side by side have one each, and nobody."""

@@ -3,10 +3,10 @@ of threads. `docs/metrics.md` defines each.
 """
 
 from firstdiff.measure.accumulator import NonFinite
-from firstdiff.measure.allowed import EXACT, Allowed, Tolerance
+from firstdiff.measure.allowed import EXACT, Allowed
 from firstdiff.measure.envelope import Envelope
 from firstdiff.measure.filled import shown_deviation
-from firstdiff.measure.pair import PairMeasurement, measure_pair
+from firstdiff.measure.pair import PairMeasurement, PairScan, measure_pair, scan_pair
 from firstdiff.measure.passes import Engine, compiled_ready
 from firstdiff.measure.statistics import measure_statistics
 from firstdiff.measure.threads import Progress
@@ -18,10 +18,11 @@ __all__ = [
     "Envelope",
     "NonFinite",
     "PairMeasurement",
+    "PairScan",
     "Progress",
-    "Tolerance",
     "compiled_ready",
     "measure_pair",
     "measure_statistics",
+    "scan_pair",
     "shown_deviation",
 ]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
-
-from firstdiff.schema import Statistics
 
 
 class Allowed(NamedTuple):
@@ -14,7 +11,5 @@ class Allowed(NamedTuple):
     atol: float
     rtol: float
 
-
-Tolerance = Callable[[Statistics], Allowed]
 
 EXACT = Allowed(0.0, 0.0)

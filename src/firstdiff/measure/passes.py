@@ -16,7 +16,7 @@ from firstdiff.measure.sketch import Sketch
 from firstdiff.measure.threads import Progress, each_part
 from firstdiff.trace import Source
 
-Engine = Literal["numpy", "numba"]
+Engine = Literal["auto", "numpy", "numba"]
 
 
 class Gathering(Protocol):
