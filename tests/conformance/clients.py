@@ -1,0 +1,56 @@
+"""The clients that the conformance set is put to: one row each."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.tools import needs
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client's program.
+
+    build: makes the program, skipping the test where a compiler is missing, and returns the command that runs it
+    commands: those it has; a client that only records has write and crash
+    """
+
+    name: str
+    build: Callable[[], list[str]]
+    commands: frozenset[str] = frozenset({"write", "crash", "read", "check", "draws"})
+
+    def __str__(self) -> str:
+        return self.name
+
+    def run(self, *arguments: str | Path, dies: bool = False) -> str:
+        """Run one command and return what it prints; `dies` says that it must not end well."""
+        command = [*_built(self), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT)
+        text = done.stderr.decode("utf-8", "replace")
+        assert (done.returncode != 0) == dies, f"{self.name} {arguments[0]} ended with {done.returncode}: {text}"
+        return done.stdout.decode("utf-8")
+
+
+@cache
+def _built(client: Client) -> list[str]:
+    return client.build()
+
+
+def _python() -> list[str]:
+    return [sys.executable, "-m", "tests.conformance.program"]
+
+
+def compiled(compiler: str, *arguments: str) -> None:
+    """Run a compiler, with its words in the test's failure."""
+    done = subprocess.run([needs(compiler), *arguments], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+CLIENTS = (Client("python", _python, frozenset({"write", "crash", "read", "draws"})),)
