@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,17 +22,19 @@ PATIENCE = 60.0
 
 
 class Server:
-    """`home` and port stay the same over restarts."""
+    """`home` and port stay the same over restarts; `options` are further ones of the command."""
 
-    def __init__(self, home: Path, program: Path = FIRSTDIFF) -> None:
+    def __init__(self, home: Path, program: Path = FIRSTDIFF, options: Sequence[str] = ()) -> None:
         self.home = home
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._program = program
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         command = [str(self._program), "serve", "--no-open", "--port", str(self.port), "--home", str(self.home)]
+        command += self._options
         environment = os.environ | {"FIRSTDIFF_CACHE": str(self.home / "cache")}
         with (self.home / "serve.log").open("ab") as log:
             self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)

@@ -2,4 +2,14 @@
 
 export { FirstdiffError, toTensor, type OrtTensor, type Tensor, type TensorLike, type TypedArray } from "./dtypes.js";
 export { readNpy, writeNpy } from "./npy.js";
+export { readNpz, writeNpz } from "./npz.js";
+export {
+  Recorder,
+  ZipRecorder,
+  type RecorderOptions,
+  type Role,
+  type TapOptions,
+  type TraceStore,
+} from "./recorder.js";
 export { philox4x32, Rng } from "./rng.js";
+export type { Posted, PostOptions } from "./upload.js";

@@ -108,7 +108,7 @@ export class Rng {
   }
 
   /** Draw a whole number from low up to, but not including, high; none is more likely than another. */
-  integer(low: number, high: number): number {
+  integers(low: number, high: number): number {
     const range = high - low;
     if (!Number.isSafeInteger(low) || !Number.isSafeInteger(high) || range < 1 || range > TWO_32) {
       throw new RangeError(`low is ${low} and high is ${high}; whole numbers with 1 <= high - low <= 2^32 were expected`);
@@ -128,7 +128,7 @@ export class Rng {
     }
     const order = Uint32Array.from({ length: n }, (_, index) => index);
     for (let last = n - 1; last > 0; last--) {
-      const other = this.integer(0, last + 1);
+      const other = this.integers(0, last + 1);
       const moved = order[last] as number;
       order[last] = order[other] as number;
       order[other] = moved;
@@ -158,7 +158,7 @@ export class Rng {
   }
 
   fillIntegers<T extends Int32Array | Uint32Array | Float64Array>(out: T, low: number, high: number): T {
-    for (let index = 0; index < out.length; index++) out[index] = this.integer(low, high);
+    for (let index = 0; index < out.length; index++) out[index] = this.integers(low, high);
     return out;
   }
 }

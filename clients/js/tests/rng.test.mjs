@@ -25,9 +25,9 @@ test("a position can be returned to", () => {
   const rng = new Rng(7);
   rng.fillNormal(new Float64Array(5));
   assert.equal(rng.position, 20);
-  const next = [rng.uniform(), rng.gumbel(), rng.integer(-5, 5)];
+  const next = [rng.uniform(), rng.gumbel(), rng.integers(-5, 5)];
   rng.position = 20;
-  assert.deepEqual([rng.uniform(), rng.gumbel(), rng.integer(-5, 5)], next);
+  assert.deepEqual([rng.uniform(), rng.gumbel(), rng.integers(-5, 5)], next);
 });
 
 test("draws follow their distributions", () => {
@@ -66,7 +66,7 @@ test("the whole range of words can be drawn", () => {
   const rng = new Rng(9);
   const word = rng.nextU32();
   rng.position = 0;
-  assert.equal(rng.integer(-(2 ** 31), 2 ** 31), word - 2 ** 31);
+  assert.equal(rng.integers(-(2 ** 31), 2 ** 31), word - 2 ** 31);
 });
 
 test("what is no seed, range or position is refused in a sentence", () => {
@@ -74,8 +74,8 @@ test("what is no seed, range or position is refused in a sentence", () => {
   assert.throws(() => new Rng(0, 1n << 64n), /stream is 18446744073709551616/);
   assert.throws(() => new Rng(0.5), /seed is 0.5/);
   const rng = new Rng(0);
-  assert.throws(() => rng.integer(3, 3), /low is 3 and high is 3/);
-  assert.throws(() => rng.integer(0, 2 ** 33), /high - low <= 2\^32/);
+  assert.throws(() => rng.integers(3, 3), /low is 3 and high is 3/);
+  assert.throws(() => rng.integers(0, 2 ** 33), /high - low <= 2\^32/);
   assert.throws(() => (rng.position = -1), /position is -1/);
   assert.throws(() => rng.permutation(1.5), /n is 1.5/);
 });
