@@ -44,6 +44,14 @@ class Alignment:
         return bool(self.reference or self.candidate)
 
     @property
+    def sides(self) -> tuple[Recipe, Recipe]:
+        return self.reference, self.candidate
+
+    @property
+    def is_identity(self) -> bool:
+        return not self
+
+    @property
     def moves(self) -> tuple[str, ...]:
         """The named steps; those of the reference say so."""
         return (*(f"{move} (reference)" for move in self.reference.moves), *self.candidate.moves)

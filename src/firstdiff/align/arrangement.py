@@ -49,6 +49,12 @@ def arrangement_of(walk: Walk, target: Shape, source: Shape) -> Arrangement:
     return Arrangement(steps, cause, natural=not hidden, cost=1 + len(merged(tuple(atoms))) + (6 if hidden else 0))
 
 
+def is_forced(arranged: Arrangement, target: Shape, source: Shape) -> bool:
+    """Whether the shapes call for it: shapes that agree but for 1s call for nothing but the 1s."""
+    bare = [tuple(n for n in shape if n != 1) for shape in (target, source)]
+    return arranged.cause is None if bare[0] == bare[1] else arranged.natural
+
+
 def natural_walks(target: Shape, source: Shape) -> Iterator[Walk]:
     """Every order of the whole axes of one shape that the other can be cut from, the plain one first."""
     seen: set[Walk] = set()

@@ -141,3 +141,10 @@ def _pull_runs(shape: Shape, axis: int, runs: list[tuple[int, int]], flat: np.nd
 def _view_runs(tensor: Tiled, axis: int, runs: list[tuple[int, int]]) -> Tiled | None:
     parts = [Crop.along(axis, start, stop).view(tensor) for start, stop in runs]
     return None if None in parts else Concat(axis).view([part for part in parts if part is not None])
+
+
+def order_cause(order: tuple[int, ...]) -> str:
+    """Return the cause of chunks in another order: of two, of q, k and v, or of heads."""
+    if len(order) == 3:
+        return "layout.qkv_order"
+    return "layout.chunk_swap" if len(order) == 2 else "layout.head_order"

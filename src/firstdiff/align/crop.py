@@ -46,11 +46,11 @@ class Crop(Step):
         return ("crop",)
 
     def shape(self, shape: Shape) -> Shape:
-        ranges = self._ranges(shape)
+        ranges = self.ranges(shape)
         return tuple(stop - start for start, stop, kept in ranges if kept)
 
     def pull(self, shape: Shape, flat: np.ndarray) -> np.ndarray:
-        ranges = self._ranges(shape)
+        ranges = self.ranges(shape)
         rest, source, stride = flat, np.zeros_like(flat), 1
         for (start, stop, _), length in zip(reversed(ranges), reversed(shape), strict=True):
             rest, digit = np.divmod(rest, max(stop - start, 1))
@@ -59,7 +59,7 @@ class Crop(Step):
         return source
 
     def view(self, tensor: Tiled) -> Tiled | None:
-        ranges = self._ranges(tensor.shape)
+        ranges = self.ranges(tensor.shape)
         refined = tensor.refined(tensor.shape)
         if refined is None:
             return None
@@ -73,7 +73,7 @@ class Crop(Step):
             cropped = cropped.cropped(group[0], start // inner, stop // inner)
         return cropped.shaped(self.shape(tensor.shape))
 
-    def _ranges(self, shape: Shape) -> list[tuple[int, int, bool]]:
+    def ranges(self, shape: Shape) -> list[tuple[int, int, bool]]:
         """First, end, and whether the axis is kept, for every axis."""
         missing = len(shape) - sum(part is not None for part in self.parts)
         if missing < 0:

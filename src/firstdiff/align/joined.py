@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 
 from firstdiff.align.alignment import Alignment
 from firstdiff.align.notation import Shape
@@ -23,6 +24,12 @@ class Options:
     dims: tuple[str | None, str | None] = (None, None)
     noise: Noise | None = None
     strategies: Sequence[Strategy] | None = None
+    deadline: float | None = None
+    hints: Sequence[Alignment] = ()
+
+    def is_over(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.deadline is not None and perf_counter() >= self.deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,11 @@ def solve_joined(parts: Parts, joins: Iterable[Alignment], options: Options) -> 
     """The first join after which the shapes call for what fits; failing that, any that fits or gives equal shapes."""
     tried: dict[str, None] = {}
     fallback: Solution | None = None
+    complete = True
     for join in joins:
+        if options.is_over():
+            complete = False
+            break
         tried[str(join)] = None
         try:
             found = solve_after(join, parts, options)
@@ -63,19 +74,29 @@ def solve_joined(parts: Parts, joins: Iterable[Alignment], options: Options) -> 
             continue
         if found.fits and found.forced:
             return replace(found, tried=tuple(tried))
+        complete &= found.complete
         better = fallback is None or (found.fits and not fallback.fits)
         if better and (found.fits or found.alignment == join):
             fallback = found
         if found.fits:
             usual = tuple(strategy for strategy in in_order(options.strategies) if not strategy.unusual)
             options = replace(options, strategies=usual)
-    return replace(fallback or Solution(alignment=None, fits=False), tried=tuple(tried))
+    best = fallback or Solution(alignment=None, fits=False)
+    return replace(best, tried=tuple(tried), complete=best.fits or complete)
 
 
 def solve_after(join: Alignment, parts: Parts, options: Options) -> Solution:
     """Solve what is left once the parts are joined; the solution holds both."""
     reference, candidate = join.reference.apply(parts.references), join.candidate.apply(parts.candidates)
-    found = solve(reference, candidate, dims=options.dims, noise=options.noise, strategies=options.strategies)
+    found = solve(
+        reference,
+        candidate,
+        dims=options.dims,
+        noise=options.noise,
+        strategies=options.strategies,
+        hints=options.hints,
+        deadline=options.deadline,
+    )
     if found.alignment is None:
         return found
     alignment = Alignment(

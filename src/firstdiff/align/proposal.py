@@ -10,7 +10,7 @@ from math import log, prod
 import numpy as np
 
 from firstdiff.align.alignment import Alignment
-from firstdiff.align.arrangement import Arrangement, arrangement_of, cuts, natural_walks
+from firstdiff.align.arrangement import arrangement_of, cuts, is_forced, natural_walks
 from firstdiff.align.derived import Pulled
 from firstdiff.align.lazy import Lazy
 from firstdiff.align.recipe import AnyStep, Recipe, lazy
@@ -127,13 +127,7 @@ def _completed(near: Sight, prepared: Prepared, walk: Walk) -> Proposal:
     return Proposal(
         alignment=alignment,
         cause=prepared.cause or arranged.cause,
-        forced=prepared.forced and _is_forced(arranged, target, source),
+        forced=prepared.forced and is_forced(arranged, target, source),
         cost=prepared.cost + arranged.cost,
         luck=prepared.luck,
     )
-
-
-def _is_forced(arranged: Arrangement, target: tuple[int, ...], source: tuple[int, ...]) -> bool:
-    """Whether the shapes call for it: shapes that agree but for 1s call for nothing but the 1s."""
-    bare = [tuple(n for n in shape if n != 1) for shape in (target, source)]
-    return arranged.cause is None if bare[0] == bare[1] else arranged.natural

@@ -71,7 +71,7 @@ class Recipe:
     def shape(self, shapes: Sequence[Shape]) -> Shape:
         """The shape that comes out of tensors of these shapes; UsageError says what does not fit."""
         for step in self.steps:
-            shapes = _shapes_after(step, shapes)
+            shapes = shapes_after(step, shapes)
         if len(shapes) != 1:
             raise UsageError(
                 f"'{self}' leaves {len(shapes)} tensors where one is wanted; "
@@ -83,7 +83,7 @@ class Recipe:
         """The share of the input's elements that is in the output."""
         kept = 1.0
         for step in self.steps:
-            after = _shapes_after(step, shapes)
+            after = shapes_after(step, shapes)
             if isinstance(step, Crop):
                 kept *= sum(map(prod, after)) / max(sum(map(prod, shapes)), 1)
             shapes = after
@@ -135,7 +135,8 @@ def _grouped(items: Sequence[_T], join: Join) -> list[Sequence[_T]]:
     return [items[first : first + by] for first in range(0, len(items), by)]
 
 
-def _shapes_after(step: AnyStep, shapes: Sequence[Shape]) -> list[Shape]:
+def shapes_after(step: AnyStep, shapes: Sequence[Shape]) -> list[Shape]:
+    """Return the shapes that come out of one step; UsageError says what does not fit."""
     if isinstance(step, Join):
         return [step.shape(group) for group in _grouped(shapes, step)]
     if isinstance(step, Unstack):

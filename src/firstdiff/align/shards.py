@@ -10,6 +10,7 @@ import numpy as np
 
 from firstdiff.align.alignment import Alignment
 from firstdiff.align.dims import Dims
+from firstdiff.align.hints import Hints
 from firstdiff.align.join import Concat, Stack, Sum
 from firstdiff.align.joined import Options, Parts, concat_axes, solve_after, solve_joined
 from firstdiff.align.rearrange import Rearrange
@@ -30,23 +31,40 @@ def solve_shards(
     dims: tuple[str | None, str | None] = (None, None),
     noise: Noise | None = None,
     strategies: Sequence[Strategy] | None = None,
+    hints: Sequence[Alignment] = (),
+    deadline: float | None = None,
 ) -> Solution:
     """How the tensors of the ranks on one side, or on both, make up one and the same tensor.
 
     references, candidates: what each rank holds, in the order of the ranks; a single one is whole
     dims: what each side states about the axes of what a rank holds, such as `b s h[tp] d`; believed first, and checked
+    hints: recipes proven on other rows, tried before any search; the best one stands where nothing fits
+    deadline: the `time.perf_counter()` at which the search stops; the solution is then not `complete`
     """
-    options = Options(dims, noise, strategies)
+    options = Options(dims, noise, strategies, deadline)
     parts = Parts(references, candidates)
     if len(references) == len(candidates) == 1:
-        return solve(references[0], candidates[0], dims=dims, noise=noise, strategies=strategies)
+        return solve(
+            references[0],
+            candidates[0],
+            dims=dims,
+            noise=noise,
+            strategies=strategies,
+            hints=hints,
+            deadline=deadline,
+        )
     stated = _stated(parts, options)
     if stated is not None and stated.fits and stated.forced:
         return stated
-    found = _replicas(parts, options)
+    tried = Hints(hints, references, candidates, noise)
+    found = _replicas(parts, replace(options, hints=[_of_one_copy(hint, len(parts.parts)) for hint in hints]))
     if found is None or not found.fits:
+        hinted = tried.fitting()
+        if hinted is not None:
+            return hinted
         joined = solve_joined(parts, _joins(parts), replace(options, dims=(None, None)))
         found = joined if found is None or joined.fits else found
+    found = tried.instead_of(found)
     if stated is None or stated.alignment == found.alignment:
         return found
     if not found.fits:
@@ -87,13 +105,24 @@ def _replicas(parts: Parts, options: Options) -> Solution | None:
     of_parts, of_whole = found.alignment.reference, found.alignment.candidate
     if not parts.on_reference:
         of_parts, of_whole = of_whole, of_parts
-    repeat = Rearrange.parse(f"... -> r={len(copies)} ...")
+    repeat = _repeated(len(copies))
     return replace(
         found,
         alignment=parts.placed(of_parts.then(Stack()), of_whole.then(repeat)),
         fits=found.fits and all(same),
         notes=(*found.notes, _deviation(copies)),
     )
+
+
+def _repeated(count: int) -> Rearrange:
+    return Rearrange.parse(f"... -> r={count} ...")
+
+
+def _of_one_copy(hint: Alignment, count: int) -> Alignment:
+    """The recipe of a single copy, from that of all copies; any other recipe as it is."""
+    last = (Stack(), _repeated(count))
+    sides = [side.steps[:-1] if side.steps[-1:] and side.steps[-1] in last else side.steps for side in hint.sides]
+    return Alignment(*map(Recipe, sides))
 
 
 def _deviation(copies: Sequence[Source]) -> str:

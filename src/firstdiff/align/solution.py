@@ -20,6 +20,8 @@ class Solution:
     reference_coverage, candidate_coverage: the share of each side that is compared
     forced: whether the shapes call for this recipe, so that it may be a match
     declared: whether it comes from `dims`
+    proven: whether it is the recipe of other rows, as passed in `hints`
+    complete: False where the deadline ended the search before everything was tried
     alternatives: other recipes that fit as well
     tried: what was looked for, in order
     notes: sentences worth showing
@@ -34,13 +36,15 @@ class Solution:
     candidate_coverage: float = 1.0
     forced: bool = True
     declared: bool = False
+    proven: bool = False
+    complete: bool = True
     alternatives: tuple[Alignment, ...] = ()
     tried: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def is_identity(self) -> bool:
-        return self.alignment is not None and not self.alignment
+        return self.alignment is not None and self.alignment.is_identity
 
     @property
     def coverage(self) -> float:

@@ -15,6 +15,7 @@ from typing import final
 from firstdiff.align.alignment import Alignment
 from firstdiff.align.arrangement import arrangement_of
 from firstdiff.align.dims import Dims, stated_recipe
+from firstdiff.align.hints import Hints
 from firstdiff.align.lazy import Lazy
 from firstdiff.align.notation import Shape
 from firstdiff.align.parts import other_parts
@@ -45,12 +46,16 @@ def solve(
     dims: tuple[str | None, str | None] = (None, None),
     noise: Noise | None = None,
     strategies: Sequence[Strategy] | None = None,
+    hints: Sequence[Alignment] = (),
+    deadline: float | None = None,
 ) -> Solution:
     """How the candidate's layout relates to the reference's.
 
     dims: what each side states about its axes, such as `b s h d`; believed first, and checked
     noise: what counts as the same value, where the types of the tensors do not tell
     strategies: what to try; those of the hook `firstdiff.alignment` if left out
+    hints: recipes proven on other rows, tried before any search; the best one stands where nothing fits
+    deadline: the `time.perf_counter()` at which the search stops; the solution is then not `complete`
     """
     if not reference.size or not candidate.size:
         return _solve_empty(reference, candidate)
@@ -58,7 +63,7 @@ def solve(
     stated = _stated(one, other, dims, noise)
     if stated is not None and stated.fits:
         return stated
-    found = _searched(one, other, noise, strategies)
+    found = _searched(one, other, noise, strategies, hints, Budget(_ROUNDS, deadline))
     if stated is None or stated.alignment == found.alignment:
         return found
     if not found.fits:
@@ -103,15 +108,33 @@ def _stated(
     )
 
 
-def _searched(reference: Lazy, candidate: Lazy, noise: Noise | None, strategies: Sequence[Strategy] | None) -> Solution:
+def _searched(
+    reference: Lazy,
+    candidate: Lazy,
+    noise: Noise | None,
+    strategies: Sequence[Strategy] | None,
+    hints: Sequence[Alignment],
+    budget: Budget,
+) -> Solution:
+    """Identity where it fits, else a hint that does, else what the search finds, else the likeliest hint."""
     contract = plain_alignment(reference.shape, candidate.shape)
-    if contract is None:
-        return _Search(reference, candidate, noise, in_order(strategies)).other_shapes()
-    shares = _shares_same(reference, candidate, noise)
-    kept = Solution(alignment=contract, fits=max(shares) >= SAME, agreement=max(shares), confidence=1.0)
-    if shares[0] >= SAME or (kept.fits and is_coarse(coarser(reference.dtype, candidate.dtype))):
-        return kept
-    return _Search(reference, candidate, noise, in_order(strategies)).equal_shapes(kept)
+    kept: Solution | None = None
+    if contract is not None:
+        shares = _shares_same(reference, candidate, noise)
+        kept = Solution(alignment=contract, fits=max(shares) >= SAME, agreement=max(shares), confidence=1.0)
+        if shares[0] >= SAME or (kept.fits and is_coarse(coarser(reference.dtype, candidate.dtype))):
+            return kept
+    tried = Hints(hints, [reference], [candidate], noise)
+    hinted = tried.fitting(kept)
+    if hinted is not None:
+        return hinted
+    if budget.is_over():
+        found = replace(kept or Solution(alignment=None, fits=False), complete=False)
+    else:
+        search = _Search(reference, candidate, noise, in_order(strategies), budget)
+        found = search.other_shapes() if kept is None else search.equal_shapes(kept)
+        found = found if found.fits else replace(found, complete=not budget.stopped)
+    return tried.instead_of(found)
 
 
 def plain_alignment(reference: Shape, candidate: Shape) -> Alignment | None:
@@ -150,7 +173,9 @@ def _solve_empty(reference: Source, candidate: Source) -> Solution:
 
 @final
 class _Search:
-    def __init__(self, reference: Lazy, candidate: Lazy, noise: Noise | None, table: Sequence[Strategy]) -> None:
+    def __init__(
+        self, reference: Lazy, candidate: Lazy, noise: Noise | None, table: Sequence[Strategy], budget: Budget
+    ) -> None:
         self._reference = reference
         self._candidate = candidate
         self._sights = Sight.of(reference, candidate, noise)
@@ -158,7 +183,7 @@ class _Search:
         self._table = table
         self._tried: dict[str, None] = {}
         self._count = 0
-        self._budget = Budget(_ROUNDS)
+        self._budget = budget
         self._closest: Proposal | None = None
 
     def equal_shapes(self, kept: Solution) -> Solution:
@@ -186,9 +211,13 @@ class _Search:
         """What fits, up to the first that does and whatever is as plain; unusual strategies stop at the first."""
         if not strategy.supports(sight.reference.shape, sight.candidate.shape) or (sight.sparse and strategy.unusual):
             return
+        if self._budget.is_over():
+            return
         self._tried[strategy.name] = None
         plainest: int | None = None
         for prepared in strategy.prepare(sight):
+            if self._budget.is_over():
+                return
             if plainest is not None and prepared.cost > plainest:
                 continue
             self._count += 1
@@ -228,8 +257,9 @@ class _Search:
                 found = [proposal for proposal in self._fitting(sight, strategy) if proposal.forced]
                 if found:
                     return replace(self._best(sight, found), fits=False)
-            for proposal in self._from_shapes(sight):
-                self._keep_closest(proposal)
+            if not self._budget.is_over():
+                for proposal in self._from_shapes(sight):
+                    self._keep_closest(proposal)
         if self._closest is None or self._closest.evidence(self._count) < 2 * EVIDENCE:
             return None
         return self._solution(self._closest, (), fits=False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from time import perf_counter
 from typing import NamedTuple, final
 
 import numpy as np
@@ -75,22 +76,35 @@ def _is_within(stride: int, low: int, high: int) -> bool:
 @final
 @dataclass(slots=True)
 class Budget:
-    """How many rounds of comparisons may still be spent: values that say little would have them go on and on."""
+    """How many rounds of comparisons may still be spent: values that say little would have them go on and on.
+
+    deadline: the `time.perf_counter()` at which the search stops
+    stopped: whether the deadline has cut anything short
+    """
 
     left: int
+    deadline: float | None = None
+    stopped: bool = False
 
     def spend(self) -> bool:
         self.left -= 1
-        return self.left >= 0
+        return self.left >= 0 and not self.is_over()
+
+    def is_over(self) -> bool:
+        """Whether the deadline has passed."""
+        if self.deadline is not None and not self.stopped:
+            self.stopped = perf_counter() >= self.deadline
+        return self.stopped
 
     def part(self, most: int) -> Budget:
         """Set some aside for one search; what it does not spend comes back with `merge`."""
         taken = min(most, max(self.left, 0))
         self.left -= taken
-        return Budget(taken)
+        return Budget(taken, self.deadline, self.stopped)
 
     def merge(self, part: Budget) -> None:
         self.left += max(part.left, 0)
+        self.stopped |= part.stopped
 
 
 @final

@@ -9,7 +9,7 @@ from math import lgamma, prod
 
 import numpy as np
 
-from firstdiff.align.chunks import Chunks
+from firstdiff.align.chunks import Chunks, order_cause
 from firstdiff.align.notation import Shape
 from firstdiff.align.samples import scattered
 from firstdiff.align.sight import Sight
@@ -41,7 +41,7 @@ def _matched(sight: Sight) -> Iterator[Prepared]:
             if order and order != tuple(range(count)):
                 yield Prepared(
                     candidate=(Chunks(axis, order),),
-                    cause=_cause(order),
+                    cause=order_cause(order),
                     forced=False,
                     settled=True,
                     cost=8 + count.bit_length(),
@@ -82,7 +82,7 @@ def _guessed(sight: Sight, counts: tuple[int, ...]) -> Iterator[Prepared]:
     for count in counts:
         for order in list(permutations(range(count)))[1:]:
             back = tuple(order.index(number) for number in range(count))
-            kind = Prepared(cause=_cause(order), forced=False, cost=8 + count)
+            kind = Prepared(cause=order_cause(order), forced=False, cost=8 + count)
             for axis in _divisible(sight.candidate.shape, count):
                 yield replace(kind, candidate=(Chunks(axis, order),))
             for axis in _divisible(sight.reference.shape, count):
@@ -91,12 +91,6 @@ def _guessed(sight: Sight, counts: tuple[int, ...]) -> Iterator[Prepared]:
 
 def _divisible(shape: Shape, count: int) -> list[int]:
     return [axis for axis, length in enumerate(shape) if length % count == 0]
-
-
-def _cause(order: tuple[int, ...]) -> str:
-    if len(order) == 3:
-        return "layout.qkv_order"
-    return "layout.chunk_swap" if len(order) == 2 else "layout.head_order"
 
 
 CHUNKS = Strategy("chunk order", same_size, _prepare, cost=50)
