@@ -71,7 +71,7 @@ def score(planted: Planted, variant: Variant, answer: Answer) -> Outcome:
         exact=truth is not None
         and answer.first is not None
         and planted.site.holds(truth.record)
-        and _place(answer.first) == _place(str(truth.key)),
+        and call_of(answer.first) == call_of(str(truth.key)),
         rank=rank,
         stated=answer.causes,
         confident=len(confident),
@@ -92,7 +92,7 @@ def answer_of(comparison: Comparison) -> Answer:
     )
 
 
-def _place(text: str) -> tuple[str, str, int]:
-    """Outputs of one call are one place, and so are its inputs."""
+def call_of(text: str) -> tuple[str, str, int]:
+    """Return the call of a key: outputs of one call are one place, and so are its inputs."""
     key = Key.parse(text)
     return key.name, key.role, key.call
