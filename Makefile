@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY := $(VENV)/.ready
 
-.PHONY: run test test-page check web types bench fuzz zoo align-cases tools clean
+.PHONY: run test test-page check web types bench fuzz zoo ports align-cases tools clean
 
 run: web
 	$(BIN)/firstdiff demo
@@ -40,6 +40,10 @@ fuzz: $(READY)
 # faults planted in tiny models: how many are found and named; ZOO says which, as in ZOO='--only gpt2'
 zoo: $(READY)
 	$(BIN)/python -m firstdiff.testing.zoo --jobs 2 $(ZOO)
+
+# models written again by hand, healthy and with mistakes: PORTS='--half locked' for what nothing is tuned on
+ports: $(READY)
+	$(BIN)/python -m firstdiff.testing.ports --jobs 2 $(PORTS)
 
 # two thousand random layouts, exact and noisy, and as many that fit nothing
 align-cases: $(READY)

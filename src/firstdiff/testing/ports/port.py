@@ -1,0 +1,120 @@
+"""What a port is: a model written again, the mistakes it can make, and how it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from torch import nn
+
+from firstdiff.capturing import capture, record
+from firstdiff.testing.zoo.architectures import Built
+
+Half = Literal["open", "locked"]
+Array: TypeAlias = np.ndarray
+Weights: TypeAlias = Mapping[str, Array]
+
+
+class Tap(Protocol):
+    """Record a value under a name and give it back."""
+
+    def __call__(self, name: str, value: Array, /, *, step: int | None = None) -> Array: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A mistake that porters make.
+
+    name: what the port's code asks `Wrong` for
+    places: keys of the reference at which it shows first among what both sides record; `*` stands for anything, but not
+        for inputs, and keys that hold the same values are the same place
+    causes: codes that count as right; none where no code says it
+    layer: the only layer that has it; all of them if left out
+    """
+
+    name: str
+    places: tuple[str, ...]
+    causes: tuple[str, ...] = ()
+    layer: int | None = None
+
+
+def fault(name: str, places: str, causes: str = "", layer: int | None = None) -> Fault:
+    """A fault from words apart by spaces; `{n}` in a place is the layer."""
+    return Fault(
+        name, tuple(place.replace("{n}", str(layer)) for place in places.split()), tuple(causes.split()), layer
+    )
+
+
+class Wrong:
+    """The mistake that a run of a port makes, if any."""
+
+    def __init__(self, planted: Fault | None = None) -> None:
+        self._planted = planted
+        self.asked: set[str] = set()
+
+    def __call__(self, name: str, layer: int | None = None) -> bool:
+        """True where the code has to do it wrong."""
+        self.asked.add(name)
+        planted = self._planted
+        return planted is not None and planted.name == name and planted.layer in (None, layer)
+
+
+RunPort: TypeAlias = Callable[[Built, Wrong, Path], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A model written again.
+
+    name: the family
+    half: whether pairing may be tuned on it
+    style: who might have written it
+    build: makes the reference and its inputs
+    result: takes the final values out of what the reference gives back
+    run: runs the port with the reference's weights and inputs, records its trace and gives back the final values
+    faults: mistakes it can make
+    accept_layout: layouts that its author states, as `--accept-layout` does
+    """
+
+    name: str
+    half: Half
+    style: str
+    build: Callable[[], Built]
+    result: Callable[[Any], torch.Tensor]
+    run: RunPort
+    faults: tuple[Fault, ...]
+    accept_layout: tuple[str, ...] = ()
+
+
+def numpy_port(function: Callable[[Weights, dict[str, Array], Tap, Wrong], Array]) -> RunPort:
+    """Run a port written in numpy, which records with taps."""
+
+    def run(built: Built, wrong: Wrong, path: Path) -> Array:
+        weights = {name: values.numpy() for name, values in built.model.state_dict().items()}
+        inputs = {name: values.numpy() for name, values in built.inputs.items()}
+        with record(path) as recording:
+            return function(weights, inputs, recording.tap, wrong)
+
+    return run
+
+
+def torch_port(make: Callable[[Mapping[str, torch.Tensor], Wrong], nn.Module]) -> RunPort:
+    """Run a port written as a torch module, which is captured; it is called with the inputs by position."""
+
+    def run(built: Built, wrong: Wrong, path: Path) -> Array:
+        module = make(built.model.state_dict(), wrong).eval().requires_grad_(False)
+        with torch.no_grad(), capture(module, path):
+            final: torch.Tensor = module(*built.inputs.values())
+        return final.numpy()
+
+    return run
+
+
+def reference_run(port: Port, built: Built, path: Path) -> Array:
+    """Capture the reference; gives back its final values."""
+    with torch.no_grad(), capture(built.model, path):
+        return port.result(built.model(**built.inputs)).numpy()
