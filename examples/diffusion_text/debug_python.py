@@ -1,0 +1,164 @@
+"""Write what the browser should compute, for debug.html to compare with.
+
+    python debug_python.py --model web/public/model
+
+Writes three files beside the exported model. `debug_pytorch_output.json` and `debug_onnx_output.json` hold the logits
+of one input in both runtimes; `debug_step_output.json` holds one whole denoising step, the generation that it comes
+from step by step, and how many characters each step of other generations changed.
+"""
+
+import argparse
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from generate import sampler_for, torch_log_scores
+from invariants import Check, check_generation, check_logits, check_step
+from model import HERE, WEIGHTS, DiffusionText, load_model
+from sampler import LogScores, Step, decode
+
+TAPS = ("log_score", "score", "staggered_score", "transition", "probs", "gumbel")
+MAX_DIFFERENCE = 1e-5
+BAND_SAMPLES = 16
+BAND_SEED = 1000
+
+
+def onnx_log_scores(path: Path) -> LogScores:
+    """Return the exported model as a function of arrays."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+    def run(ids: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        (logits,) = session.run(["logits"], {"ids": ids, "sigma": sigma})
+        return np.asarray(logits)
+
+    return run
+
+
+def numbers(values: np.ndarray) -> list[Any]:
+    """Return a flat list that reads back as the same values; nine digits are enough for float32."""
+    flat = values.reshape(-1).tolist()
+    return [float(f"{value:.9g}") for value in flat] if values.dtype == np.float32 else flat
+
+
+def statistics(values: np.ndarray) -> dict[str, float | int]:
+    """Return the range and the number of values that are not finite."""
+    finite = values[np.isfinite(values)].astype(np.float64)
+    return {
+        "min": float(finite.min()),
+        "max": float(finite.max()),
+        "mean": float(finite.mean()),
+        "nan": int(np.isnan(values).sum()),
+        "inf": int(np.isinf(values).sum()),
+    }
+
+
+def describe_checks(checks: Iterable[Check]) -> list[dict[str, object]]:
+    return [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in checks]
+
+
+def inference_report(run: LogScores, ids: np.ndarray, sigma: np.ndarray, vocab: list[str]) -> dict[str, Any]:
+    """Describe the logits of one input."""
+    logits = run(ids, sigma)
+    position = ids.shape[1] // 2
+    top = np.argsort(-logits[0, position], kind="stable")[:10]
+    return {
+        "ids": ids[0].tolist(),
+        "sigma": float(sigma[0]),
+        "shape": list(logits.shape),
+        "dtype": str(logits.dtype),
+        "statistics": statistics(logits),
+        "position": position,
+        "top_tokens": [{"character": vocab[index], "logit": float(logits[0, position, index])} for index in top],
+        "checks": describe_checks(check_logits(logits, ids.shape[1], len(vocab))),
+        "logits": numbers(logits),
+    }
+
+
+def step_summary(step: Step, vocab: list[str]) -> dict[str, Any]:
+    """Describe a step of a generation without its arrays."""
+    return {
+        "t": step.t,
+        "sigma": step.sigma,
+        "delta_sigma": step.delta_sigma,
+        "changed": step.changed,
+        "text": decode(step.sampled[0], vocab),
+        "statistics": {name: statistics(getattr(step, name)) for name in TAPS},
+    }
+
+
+def step_arrays(step: Step) -> dict[str, Any]:
+    """Return everything that one step computed."""
+    return {
+        "index": step.index,
+        "t": step.t,
+        "sigma": step.sigma,
+        "delta_sigma": step.delta_sigma,
+        "ids": step.ids[0].tolist(),
+        **{name: numbers(getattr(step, name)) for name in TAPS},
+        "sampled": step.sampled[0].tolist(),
+        "changed": step.changed,
+    }
+
+
+def measure_bands(model: DiffusionText, steps: int) -> list[dict[str, float]]:
+    """Return the share of characters that each step changes: the mean of some generations and four deviations."""
+    bands = []
+    for step in sampler_for(model).generate(BAND_SEED, steps, range(BAND_SAMPLES)):
+        shares = (step.ids != step.sampled).mean(axis=1)
+        # one character more or less is always possible
+        margin = 4 * float(shares.std()) + 1 / step.ids.shape[1]
+        low, high = max(0.0, float(shares.mean()) - margin), min(1.0, float(shares.mean()) + margin)
+        bands.append({"sigma": step.sigma, "low": low, "high": high})
+    return bands
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write reference outputs of torch, ONNX and one denoising step.")
+    parser.add_argument("--weights", type=Path, default=WEIGHTS, help="folder that train.py wrote")
+    parser.add_argument("--model", type=Path, default=HERE / "web" / "public" / "model", help="the exported model")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    exported = args.model / "model.onnx"
+    if not exported.exists():
+        raise SystemExit(f"{exported} does not exist: run `python export_to_onnx.py --out {args.model}` first")
+    model, vocab = load_model(args.weights)
+    config = model.config
+    steps = list(sampler_for(model).generate(args.seed, config.steps))
+    middle = steps[len(steps) // 2]
+    sigma = np.array([middle.sigma], dtype=np.float32)
+
+    torch_report = inference_report(torch_log_scores(model), middle.ids, sigma, vocab)
+    onnx_report = inference_report(onnx_log_scores(exported), middle.ids, sigma, vocab)
+    difference = float(np.abs(np.subtract(torch_report["logits"], onnx_report["logits"])).max())
+    onnx_report["max_abs_difference"] = difference
+    checks = [
+        *check_logits(middle.log_score, config.block_size, config.vocab_size),
+        *check_step(middle),
+        *check_generation(steps),
+        Check("ONNX equals PyTorch", difference <= MAX_DIFFERENCE, f"largest difference {difference:.2g}"),
+    ]
+    step_report = {
+        "seed": args.seed,
+        "steps": config.steps,
+        "step": step_arrays(middle),
+        "trajectory": [step_summary(step, vocab) for step in steps],
+        "bands": measure_bands(model, config.steps),
+        "checks": describe_checks(checks),
+    }
+    reports = {"pytorch": torch_report, "onnx": onnx_report, "step": step_report}
+    for name, report in reports.items():
+        path = args.model / f"debug_{name}_output.json"
+        path.write_text(json.dumps(report, allow_nan=False) + "\n", encoding="utf-8")
+        print(path)
+    for check in checks:
+        print(f"{'ok    ' if check.ok else 'FAILED'}  {check.name}: {check.detail}")
+    if not all(check.ok for check in checks):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
