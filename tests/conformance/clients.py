@@ -53,4 +53,14 @@ def compiled(compiler: str, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-CLIENTS = (Client("python", _python, frozenset({"write", "crash", "read", "draws"})),)
+def _javascript() -> list[str]:
+    from tests.clients.javascript import CLIENT, built_client, node
+
+    built_client()
+    return [node(), str(CLIENT / "tests" / "conformance.mjs")]
+
+
+CLIENTS = (
+    Client("python", _python, frozenset({"write", "crash", "read", "draws"})),
+    Client("javascript", _javascript),
+)

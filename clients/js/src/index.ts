@@ -1,6 +1,7 @@
 /** What runs in browsers and in Node alike; `firstdiff/node` adds folders on disk. */
 
 export { FirstdiffError, toTensor, type OrtTensor, type Tensor, type TensorLike, type TypedArray } from "./dtypes.js";
+export { Golden, openGolden, type GoldenEntry } from "./golden.js";
 export { readNpy, writeNpy } from "./npy.js";
 export { readNpz, writeNpz } from "./npz.js";
 export {
@@ -13,3 +14,12 @@ export {
 } from "./recorder.js";
 export { philox4x32, Rng } from "./rng.js";
 export type { Posted, PostOptions } from "./upload.js";
+export {
+  Validator,
+  type CheckResult,
+  type Difference,
+  type Divergence,
+  type Status,
+  type Summary,
+  type ValidatorOptions,
+} from "./validator.js";

@@ -8,12 +8,15 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
+  readFileSync,
+  statSync,
   unlinkSync,
   writeSync,
 } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 
 import { FirstdiffError } from "./dtypes.js";
+import { Golden, openGolden } from "./golden.js";
 import { environment, HEADER, LINES, Recorder, type RecorderOptions, type TraceStore } from "./recorder.js";
 
 export * from "./index.js";
@@ -45,6 +48,36 @@ export class FolderRecorder extends Recorder {
   ) {
     super(new FolderStore(path, options.overwrite ?? false), options);
   }
+}
+
+/** Open golden data: a trace folder, a folder of `.npy` files with its subfolders, a zip of either, a `.npz`, a `.npy`. */
+export async function openGoldenPath(path: string): Promise<Golden> {
+  let files: Map<string, () => Uint8Array>;
+  try {
+    if (!statSync(path).isDirectory()) {
+      if (!path.endsWith(".npy")) return await openGolden(readFileSync(path), path);
+      files = new Map([[basename(path), () => readFileSync(path)]]);
+    } else {
+      files = new Map(filesBelow(path, "").map((name) => [name, () => readFileSync(join(path, name))]));
+    }
+  } catch (error) {
+    if (error instanceof FirstdiffError) throw error;
+    throw new FirstdiffError(`${path} cannot be read (${message(error)}); a folder, a zip or a .npz was expected`);
+  }
+  return new Golden(files, path);
+}
+
+/** Open what FIRSTDIFF_INPUT names, or return undefined: the inputs that both runs are to use. */
+export async function openInput(): Promise<Golden | undefined> {
+  const path = environment("FIRSTDIFF_INPUT");
+  return path ? openGoldenPath(path) : undefined;
+}
+
+function filesBelow(root: string, folder: string): string[] {
+  return readdirSync(join(root, folder), { withFileTypes: true }).flatMap((item) => {
+    const name = folder ? `${folder}/${item.name}` : item.name;
+    return item.isDirectory() ? filesBelow(root, name) : [name];
+  });
 }
 
 class FolderStore implements TraceStore {

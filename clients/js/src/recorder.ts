@@ -129,7 +129,7 @@ export class Recorder {
     if (!ROLES.includes(role)) throw new FirstdiffError(`${name} has the role ${role}, which is none of ${ROLES.join(", ")}`);
     if (/[@:#]/.test(slot)) throw new FirstdiffError(`${name} has the slot ${slot}, which has one of @ : # in it`);
     const { step = 0, rank = 0, world = 1 } = given;
-    const key = JSON.stringify([name, role, slot, step, rank]);
+    const key = JSON.stringify([name, role === "tap" ? "output" : role, slot, step, rank]);
     const call = given.call ?? this.calls.get(key) ?? 0;
     this.calls.set(key, call + 1);
     return {
