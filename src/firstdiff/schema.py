@@ -254,6 +254,7 @@ class Comparison:
     """The whole result; `verdict` is what the exit code says.
 
     depth: the error over depth: row, its error relative to the reference's norm, and what is allowed in that unit
+    complete: False where it was interrupted: rows that were not reached are `failed`
     notes: what else there is to say about the first divergence, and what to record to know more
     """
 
@@ -272,3 +273,4 @@ class Comparison:
     timings: Mapping[str, float] = field(default_factory=dict)
     depth: tuple[tuple[int, float, float | None], ...] = ()
     notes: tuple[Note, ...] = ()
+    complete: bool = True

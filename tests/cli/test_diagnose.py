@@ -77,8 +77,7 @@ def test_unknown_is_said_with_what_to_record(firstdiff: Run, tmp_path: Path) -> 
     np.savez(tmp_path / "b.npz", x=values + 0.3 * np.sin(40 * values) * values**2)
     code, out, _ = firstdiff("diagnose", tmp_path / "a.npz", tmp_path / "b.npz")
     assert code == 1
-    assert "  Cause: unknown" in out.splitlines()
-    assert "to know more, record op, attrs, inputs and parameters of the reference" in out
+    assert "\n  Cause: unknown: No cause that was tested explains x; to know more, record op, attrs" in out
 
 
 def test_a_name_that_is_not_there_is_one_sentence(firstdiff: Run, sides: tuple[Path, Path]) -> None:
@@ -90,13 +89,13 @@ def test_a_name_that_is_not_there_is_one_sentence(firstdiff: Run, sides: tuple[P
     assert err.count("\n") == 1
 
 
-def test_compare_ends_with_cause_evidence_and_fix(firstdiff: Run, sides: tuple[Path, Path]) -> None:
+def test_compare_begins_with_cause_evidence_and_fix(firstdiff: Run, sides: tuple[Path, Path]) -> None:
     _, out, _ = firstdiff("compare", *sides)
     lines = [line.strip() for line in out.splitlines()]
-    assert lines[-1].startswith("MISMATCH")
+    assert lines[0].startswith("MISMATCH")
     fix = lines.index("Fix: set eps of 0 to 1e-05")
+    assert fix < 10
     assert lines[fix - 1].startswith("Cause: norm.eps (confidence 0.9")
-    assert all(line.startswith("Or: ") for line in lines[fix + 1 : -1])
 
 
 @pytest.mark.parametrize("form", ["md", "junit", "json", "jsonl"])

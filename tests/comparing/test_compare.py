@@ -62,6 +62,7 @@ def test_the_json_has_the_fields_of_the_contract(sample: tuple[Path, Path]) -> N
         "timings",
         "depth",
         "notes",
+        "complete",
     ]
     assert found["schema"] == "firstdiff/comparison/1"
     pair = found["pairs"][found["first_divergence"]["pair"]]
@@ -259,7 +260,7 @@ class TestAssertMatch:
             fd.assert_match(reference, candidate)
         text = str(raised.value)
         for part in (
-            "MISMATCH: 1 match, 2 mismatch, 1 missing, 0 extra, 0 failed",
+            "MISMATCH: 2 mismatch, 1 match, 1 missing; ",
             "First divergence: b, [2, 3] float64",
             "Mismatched elements: 1 / 6 (16.7 %)",
             "Greatest absolute difference: 0.5 at index [1, 2] (reference 1.0, candidate 1.5)",

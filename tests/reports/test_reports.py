@@ -53,7 +53,7 @@ def test_junit_is_valid_xml_and_counts(comparison: Comparison) -> None:
     failure = cases["b"].find("failure")
     assert failure is not None
     assert failure.get("message") == "first divergence: values differ by more than is allowed"
-    assert "Mismatched elements: 6 / 6" in (failure.text or "")
+    assert "Difference: 6 of 6 elements" in (failure.text or "")
     assert cases["words"].find("error") is not None
 
 
@@ -72,32 +72,36 @@ def test_junit_of_nothing_compared_fails() -> None:
 def test_markdown_has_the_answer_first_and_no_open_doors(comparison: Comparison) -> None:
     text = text_of("md", comparison)
     lines = text.splitlines()
-    assert lines[0].startswith("## firstdiff: MISMATCH: 1 match, 2 mismatch, 1 missing, 1 extra, 1 failed")
-    assert "**First divergence: b, \\[6\\] float64**" in lines
-    rows = [line for line in lines if line.startswith("| ")][1:]
+    assert lines[0].startswith("## firstdiff: MISMATCH: 2 mismatch, 1 match, 1 missing, 1 extra, 1 failed")
+    answer = lines.index("**First divergence: b, \\[6\\] float64**")
+    rows = [line for line in lines if line.startswith(("| mismatch", "| missing", "| extra", "| failed"))]
+    assert answer < lines.index(rows[0])
     assert len(rows) == 5
     assert all(line.replace("\\|", "").count("|") == 8 for line in rows)
     assert "\x1b" not in text
+    assert "<script>" not in text.replace("`` <script>", "")
 
 
-def test_text_ends_with_the_answer(comparison: Comparison) -> None:
+def test_text_begins_with_verdict_and_answer(comparison: Comparison) -> None:
     lines = "".join(render(comparison)).splitlines()
-    assert lines[-1].startswith("MISMATCH: ")
-    assert "First divergence: b, [6] float64" in lines
+    assert lines[0].startswith("MISMATCH: 2 mismatch, 1 match, 1 missing, 1 extra, 1 failed; ")
+    assert "First divergence: b, [6] float64" in lines[:8]
     assert not any("\x1b" in line for line in lines)
 
 
 def test_text_leaves_out_matches_of_a_long_comparison_and_says_so() -> None:
     reference = {f"t{n}": [float(n)] for n in range(100)}
     comparison = fd.compare(reference, reference | {"t50": [0.5], "t70": [1e9]})
-    short, long, worst = (
+    long, worst = (
         "".join(render(comparison, **options)).splitlines()  # type: ignore[arg-type]
-        for options in ({}, {"every_row": True}, {"sort": "worst"})
+        for options in ({"every_row": True}, {"sort": "worst"})
     )
-    assert [line.split()[0] for line in short if " mismatch " in line] == ["t50", "t70"]
-    assert "… 98 more that match (--all shows every row)" in short
+    assert "… 98 more that match (--all prints every row)" in worst
     assert sum(" match " in line for line in long) >= 98
     assert [line.split()[0] for line in worst if " mismatch " in line] == ["t70", "t50"]
+    short = "".join(render(comparison))
+    assert "t52" not in short
+    assert short.splitlines()[-1].startswith("--all prints every row")
 
 
 def test_an_unknown_format_is_named() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -51,7 +49,7 @@ def compare(
     threads: Annotated[int | None, typer.Option(min=1, help="How many threads; all cores if left out.")] = None,
 ) -> None:
     """Compare two runs. Exit code 0: they match; 1: they do not, or nothing was compared; 2: bad input."""
-    from firstdiff.cli.console import progress_bar
+    from firstdiff.cli.console import progress_bar, write_report
     from firstdiff.cli.order import stated_order
     from firstdiff.comparing import compare as compare_runs
     from firstdiff.reports import report_named
@@ -92,32 +90,6 @@ def compare(
         for piece in pieces:
             sys.stdout.write(piece)
     else:
-        _write(output, pieces)
+        write_report(output, pieces)
     if comparison.verdict != "match":
         raise typer.Exit(MISMATCH)
-
-
-def _write(path: Path, pieces: Iterator[str]) -> None:
-    """Whole or not at all: an interrupted run leaves no half report behind."""
-    import tempfile
-
-    from firstdiff.errors import WriteError
-
-    try:
-        descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-                file.writelines(pieces)
-            Path(part).chmod(_usual_mode())
-            Path(part).replace(path)
-        finally:
-            Path(part).unlink(missing_ok=True)
-    except OSError as error:
-        raise WriteError(f"cannot write {path} ({error.strerror or error})") from error
-
-
-def _usual_mode() -> int:
-    """That of a file opened in the plain way; temporary ones are for their owner's eyes only."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

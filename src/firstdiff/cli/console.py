@@ -1,14 +1,18 @@
-"""What the commands print: lines, warnings, progress."""
+"""What the commands print: lines, warnings, progress, reports."""
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from firstdiff.reports.terminal import paint, shown
 
 _interrupts: list[bool] = []
+_DESCRIPTORS = re.compile(r"/dev/(?P<name>stdout|stderr|(?:fd/(?P<number>\d+)))")
 
 
 def say(text: str = "", style: str | None = None) -> None:
@@ -61,3 +65,48 @@ def progress_bar(title: str, *, unit_bytes: bool = False) -> Iterator[Callable[[
             bar.update(task, completed=done, total=total)
 
         yield show
+
+
+def write_report(path: Path, pieces: Iterable[str]) -> None:
+    """Write a report to a file, whole or not at all; into a pipe or a device as it comes."""
+    from firstdiff.errors import WriteError
+
+    try:
+        descriptor = _stream(path)
+        if descriptor is None:
+            _replace_file(path.resolve(), pieces)
+            return
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
+            stream.writelines(pieces)
+    except OSError as error:
+        raise WriteError(f"cannot write {path} ({error.strerror or error})") from error
+
+
+def _stream(path: Path) -> int | None:
+    """Open what is not a regular file; None for one that is, or is not there yet."""
+    own = _DESCRIPTORS.fullmatch(str(path))
+    if own is not None:  # it may be a regular file that others write to as well: opening it again would lose the place
+        sys.stdout.flush()
+        return os.dup({"stdout": 1, "stderr": 2}.get(own["name"]) or int(own["number"]))
+    return os.open(path, os.O_WRONLY) if path.exists() and not path.is_file() else None
+
+
+def _replace_file(path: Path, pieces: Iterable[str]) -> None:
+    """Write beside the file, then rename: an interrupted run leaves no half report behind."""
+    import tempfile
+
+    descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(pieces)
+        Path(part).chmod(_default_mode())
+        Path(part).replace(path)
+    finally:
+        Path(part).unlink(missing_ok=True)
+
+
+def _default_mode() -> int:
+    """Return the mode of a file opened in the plain way; temporary ones are private."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

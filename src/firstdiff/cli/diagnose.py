@@ -79,14 +79,13 @@ def _plain(found: Comparison, rows: Sequence[Pair]) -> dict[str, Any]:
 
 
 def _sentences(found: Comparison, rows: Sequence[Pair]) -> Iterator[str]:
-    from firstdiff.reports.causes import causes_of
-    from firstdiff.reports.sentences import shape_and_type, summary, title
+    from firstdiff.reports.sentences import causes_of, notes, shape_and_type, summary, title
 
     for row in rows:
         yield f"{title(row)}: {', '.join(filter(None, (row.status, row.op, shape_and_type(row), row.origin)))}"
         if row.status != "mismatch":
             yield f"  {row.reason or 'there is nothing to explain'}"
             continue
-        yield from (f"  {line}" for line in causes_of(row))
-    yield from (note.text for note in found.notes)
+        yield from (f"  {line}" for line in causes_of(found, row))
+    yield from notes(found)
     yield summary(found)

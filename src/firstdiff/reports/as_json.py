@@ -19,7 +19,7 @@ def _jsonl(comparison: Comparison) -> Iterator[str]:
     whole = plain(replace(comparison, pairs=()))
     footer = {
         name: whole.pop(name)
-        for name in ("verdict", "summary", "first_divergence", "divergences", "diagnosis", "timings")
+        for name in ("verdict", "summary", "first_divergence", "divergences", "diagnosis", "timings", "complete")
     }
     del whole["pairs"]
     yield to_json({"kind": "header", **whole}) + "\n"

@@ -6,8 +6,7 @@ from typing import Any
 
 from firstdiff.comparing import Comparable, compare
 from firstdiff.comparing.layout_options import LayoutMode
-from firstdiff.reports.causes import causes
-from firstdiff.reports.sentences import divergence, explain, shape_and_type, summary, title
+from firstdiff.reports.sentences import answer, divergence, explain, shape_and_type, summary, title
 from firstdiff.schema import Comparison, Pair
 
 _MOST_FAILURES = 50
@@ -35,8 +34,7 @@ def message(comparison: Comparison) -> str:
     failures = [pair for pair in comparison.pairs if pair.status != "match"]
     parts = [f"{comparison.reference.path} and {comparison.candidate.path}: {summary(comparison)}"]
     if comparison.first_divergence:
-        found = [divergence(comparison, comparison.first_divergence), *causes(comparison)]
-        parts.append("\n  ".join(found))
+        parts.append("\n  ".join([divergence(comparison, comparison.first_divergence), *answer(comparison)]))
     parts += [_block(pair) for pair in failures[:_MOST_FAILURES]]
     if len(failures) > _MOST_FAILURES:
         parts.append(f"… and {len(failures) - _MOST_FAILURES:,} more")

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from firstdiff.reports import Report
-from firstdiff.reports.causes import causes_of
-from firstdiff.reports.sentences import answer, explain, shape_and_type, title
+from firstdiff.reports.sentences import answer, causes_of, explain, shape_and_type, title
 from firstdiff.schema import Comparison, Pair
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -48,15 +47,15 @@ def _case(comparison: Comparison, pair: Pair, kind: str | None) -> Iterator[str]
         return
     first = comparison.first_divergence
     mark = "first divergence: " if first is not None and first.pair == pair.index else ""
-    lines = [shape_and_type(pair), *(answer(comparison) if mark else _lines(pair))]
+    lines = [shape_and_type(pair), *(answer(comparison) if mark else _lines(comparison, pair))]
     yield f"{head}>\n    <{kind} message={_attribute(mark + (pair.reason or pair.status))}>"
     yield f"{_text(chr(10).join(line for line in lines if line))}</{kind}>\n  </testcase>\n"
 
 
-def _lines(pair: Pair) -> Iterator[str]:
+def _lines(comparison: Comparison, pair: Pair) -> Iterator[str]:
     yield from explain(pair)
     if pair.diagnosis:
-        yield from causes_of(pair)
+        yield from causes_of(comparison, pair)
 
 
 def _attribute(text: str) -> str:

@@ -1,11 +1,24 @@
-"""Markdown, for pull requests and notes: the verdict, the first divergence, the rows that do not match."""
+"""Markdown, for pull requests and notes: the answer, the rows where errors were introduced, the others by layer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from firstdiff.reports import Report
-from firstdiff.reports.sentences import answer, divergence, number, shape_and_type, sounds, summary, title
+from firstdiff.reports.outline import ORIGINS, differing_by_layer, introduced_rows, other_rows, remarks
+from firstdiff.reports.sentences import (
+    answer,
+    cause,
+    count,
+    divergence,
+    excess,
+    notes,
+    number,
+    shape_and_type,
+    summary,
+    times,
+    title,
+)
 from firstdiff.reports.terminal import shown
 from firstdiff.schema import Comparison, Pair
 
@@ -13,27 +26,62 @@ _MOST_ROWS = 200
 
 
 def _markdown(comparison: Comparison) -> Iterator[str]:
-    yield f"## firstdiff: {summary(comparison)}\n\n"
-    yield f"Reference: {_code(comparison.reference.path)}, {comparison.reference.tensors:,} tensors  \n"
-    yield f"Candidate: {_code(comparison.candidate.path)}, {comparison.candidate.tensors:,} tensors\n\n"
+    yield f"## firstdiff: {_inline(summary(comparison))}\n\n"
+    for side, name in ((comparison.reference, "Reference"), (comparison.candidate, "Candidate")):
+        yield f"{name}: {_code(side.path)}, {count(side.tensors, 'tensor')}  \n"
+    yield "\n"
     for warning in comparison.warnings:
         yield f"> {_inline(warning)}\n\n"
     if comparison.first_divergence:
         yield f"**{_inline(divergence(comparison, comparison.first_divergence))}**\n\n"
-        for line in answer(comparison):
-            yield f"- {_inline(line)}\n"
-        yield "\n"
-    heard = [f"- {_inline(line)}\n" for line in sounds(comparison)]
-    if heard:
-        yield from (*heard, "\n")
-    rows = [pair for pair in comparison.pairs if pair.status != "match"]
-    if rows:
-        yield "| status | tensor | shape | max abs | rel L2 | 1 - cosine | mismatched |\n"
-        yield "|---|---|---|---|---|---|---|\n"
-        for pair in rows[:_MOST_ROWS]:
-            yield _row(pair)
-        if len(rows) > _MOST_ROWS:
-            yield f"\n… and {len(rows) - _MOST_ROWS:,} more rows.\n"
+        yield from _bullets(list(answer(comparison)))
+    else:
+        yield from _bullets(list(notes(comparison)))
+    yield from _introduced(introduced_rows(comparison))
+    yield from _inherited(comparison)
+    yield from _bullets([*other_rows(comparison), *remarks(comparison)])
+    yield from _every_row([pair for pair in comparison.pairs if pair.status != "match"])
+
+
+def _introduced(sites: Sequence[Pair]) -> Iterator[str]:
+    if not sites:
+        return
+    yield f"**Introduced: {count(len(sites), 'row')}**\n\n"
+    yield "| tensor | op | times the tolerance | cause | fix |\n|---|---|---|---|---|\n"
+    for pair in sites[:_MOST_ROWS]:
+        best = pair.diagnosis[0] if pair.diagnosis else None
+        found = (_inline(cause(best)), _inline(best.fix)) if best else ("", "")
+        yield f"| {_code(title(pair))} | {_inline(pair.op or '')} | {times(excess(pair))} | {' | '.join(found)} |\n"
+    yield _more(sites)
+
+
+def _inherited(comparison: Comparison) -> Iterator[str]:
+    for origin, name in ORIGINS.items():
+        groups = differing_by_layer(comparison, origin)
+        if groups:
+            yield f"**{name}: {count(sum(group.rows for group in groups), 'row')}, by layer**\n\n"
+            yield "| layer | rows | times the tolerance, at worst | tensor |\n|---|---|---|---|\n"
+            for group in groups:
+                cells = (_inline(group.label), f"{group.rows:,}", times(group.ratio), _code(group.worst.key))
+                yield f"| {' | '.join(cells)} |\n"
+            yield "\n"
+
+
+def _every_row(rows: Sequence[Pair]) -> Iterator[str]:
+    if not rows:
+        return
+    yield f"<details><summary>{count(len(rows), 'row')} that did not match</summary>\n\n"
+    yield "| status | tensor | shape | max abs | rel L2 | 1 - cosine | mismatched |\n"
+    yield "|---|---|---|---|---|---|---|\n"
+    for pair in rows[:_MOST_ROWS]:
+        yield _row(pair)
+    yield _more(rows)
+    yield "</details>\n"
+
+
+def _more(rows: Sequence[Pair]) -> str:
+    """Return the end of a table, which says how many rows were left out."""
+    return f"\n… and {len(rows) - _MOST_ROWS:,} more rows.\n\n" if len(rows) > _MOST_ROWS else "\n"
 
 
 def _row(pair: Pair) -> str:
@@ -47,6 +95,12 @@ def _row(pair: Pair) -> str:
         ]
         figures.append(f"{metrics.mismatched:,} / {metrics.elements:,}")
     return f"| {pair.status} | {_code(title(pair))} | {_inline(shape_and_type(pair))} | {' | '.join(figures)} |\n"
+
+
+def _bullets(lines: Sequence[str]) -> Iterator[str]:
+    yield from (f"- {_inline(line)}\n" for line in lines)
+    if lines:
+        yield "\n"
 
 
 def _code(text: str) -> str:

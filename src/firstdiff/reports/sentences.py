@@ -1,18 +1,28 @@
-"""A pair in words: the sentences that every report and error message share."""
+"""A comparison in words: the sentences that every report and error message share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from firstdiff.reports.causes import causes
-from firstdiff.schema import Alignment, Comparison, Divergence, Metrics, Pair, Tolerance
+from firstdiff.judge.ratio import worst_ratio
+from firstdiff.measure import Envelope
+from firstdiff.schema import Alignment, Comparison, Diagnosis, Divergence, Metrics, Pair, Required, Tolerance
 
-_MOST_SOUNDS = 20
+UNKNOWN = "unknown"
+_MOST_NAMES = 5
+_VERDICTS = {"match": "MATCH", "mismatch": "MISMATCH", "not_compared": "NOTHING COMPARED"}
+_ORIGINS = {
+    "introduced": "introduced here",
+    "inherited": "inherited from its inputs",
+    "unknown": "unknown",
+}
 
 
 def number(value: Any) -> str:
-    """Short, but never so short that two different numbers of interest look alike."""
+    """Format a value: short, but never so short that two different numbers of interest look alike."""
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, int) and not isinstance(value, bool):
@@ -24,21 +34,27 @@ def count(amount: int, noun: str) -> str:
     return f"{amount:,} {noun}{'' if amount == 1 else 's'}"
 
 
+def some(names: Sequence[str], most: int = _MOST_NAMES) -> str:
+    """List names: the first few, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def exact(value: Any) -> str:
-    """A value as it is in the tensor, all digits."""
+    """Format a value as it is in the tensor, with all digits."""
     if isinstance(value, complex):
         return f"({value.real!r}{value.imag:+}j)"
     return repr(value)
 
 
 def title(pair: Pair) -> str:
-    """The key, with the candidate's own name where it has another."""
+    """Return the key, with the candidate's own name where it has another."""
     other = pair.candidate.name if pair.candidate and pair.reference else pair.key
     return pair.key if other == pair.key else f"{pair.key} (candidate: {other})"
 
 
 def shape_and_type(pair: Pair) -> str:
-    """`[1, 16, 64] float32`, or both sides where they differ."""
+    """Return `[1, 16, 64] float32`, or both sides where they differ."""
     sides = [
         f"{list(side.shape or ())} {side.dtype}" for side in (pair.reference, pair.candidate) if side and side.dtype
     ]
@@ -46,25 +62,38 @@ def shape_and_type(pair: Pair) -> str:
 
 
 def allowed(tolerance: Tolerance) -> str:
-    """What was allowed, and by which rule."""
+    """Say what was allowed, and by which rule."""
     if tolerance.rule == "exact":
         return "equal values (integers are compared exactly)"
     if tolerance.rule == "floor":
         return f"{number(tolerance.atol)} ({number(tolerance.k)} times the recorded floor of {number(tolerance.floor)})"
     text = f"{number(tolerance.atol)} + {number(tolerance.rtol)} * |reference|"
     if tolerance.rule == "default":
-        return f"{text} (default: {number(tolerance.k)} eps of deviation and value)"
+        return f"{text} (default: {number(tolerance.k)} * eps * (std + |reference|))"
     return f"{text} ({tolerance.source})"
 
 
+def excess(pair: Pair) -> float | None:
+    """Return the worst difference divided by what is allowed there; None where nothing was measured."""
+    if pair.envelope is None or pair.tolerance is None:
+        return None
+    if pair.envelope.get("conflicting", 0):
+        return math.inf
+    return worst_ratio(Envelope.from_plain(pair.envelope), pair.tolerance.atol, pair.tolerance.rtol)
+
+
+def times(ratio: float | None) -> str:
+    """Format how far a row is beyond its tolerance."""
+    if ratio is None:
+        return "-"
+    return f"{ratio:,.0f} x" if 1e3 <= ratio < 1e9 else f"{ratio:.3g} x"
+
+
 def explain(pair: Pair) -> Iterator[str]:
-    """Why a pair has its status, one finding a line."""
+    """Say why a pair has its status, one finding a line."""
     if pair.reason:
         yield pair.reason
-    if pair.audio:
-        yield f"Sound: {pair.audio['verdict']}"
-    if pair.alignment and pair.alignment.recipe != "identity":
-        yield from _layout(pair.alignment)
+    yield from _layout_and_sound(pair)
     if pair.metrics is None or pair.status != "mismatch":
         return
     metrics = pair.metrics
@@ -72,9 +101,16 @@ def explain(pair: Pair) -> Iterator[str]:
     yield from _greatest(metrics)
     yield from _nonfinite(metrics)
     if pair.tolerance:
-        yield f"Allowed: {allowed(pair.tolerance)}"
+        yield f"Tolerance: {allowed(pair.tolerance)}"
     if pair.required:
-        yield from _required(pair)
+        yield _required(pair.required)
+
+
+def _layout_and_sound(pair: Pair) -> Iterator[str]:
+    if pair.audio:
+        yield f"Sound: {pair.audio['verdict']}"
+    if pair.alignment and pair.alignment.recipe != "identity":
+        yield from _layout(pair.alignment)
 
 
 def _layout(alignment: Alignment) -> Iterator[str]:
@@ -93,14 +129,17 @@ def _mismatched(metrics: Metrics) -> str:
 def _greatest(metrics: Metrics) -> Iterator[str]:
     if metrics.max_abs is None:
         return
-    at = list(metrics.argmax or ())
-    values = f"reference {exact(metrics.reference_at_max)}, candidate {exact(metrics.candidate_at_max)}"
-    yield f"Greatest absolute difference: {number(metrics.max_abs)} at index {at} ({values})"
+    yield f"Greatest absolute difference: {_greatest_absolute(metrics)}"
     if metrics.max_rel is not None:
         left_out = (
             f" ({count(metrics.zero_reference, 'zero')} in the reference left out)" if metrics.zero_reference else ""
         )
         yield f"Greatest relative difference: {number(metrics.max_rel)}{left_out}"
+
+
+def _greatest_absolute(metrics: Metrics) -> str:
+    values = f"reference {exact(metrics.reference_at_max)}, candidate {exact(metrics.candidate_at_max)}"
+    return f"{number(metrics.max_abs)} at index {list(metrics.argmax or ())} ({values})"
 
 
 def _nonfinite(metrics: Metrics) -> Iterator[str]:
@@ -112,86 +151,133 @@ def _nonfinite(metrics: Metrics) -> Iterator[str]:
         )
 
 
-def _required(pair: Pair) -> Iterator[str]:
-    required = pair.required
-    if required is None:
-        return
+def _required(required: Required) -> str:
     ways = [
         f"{name} {number(value)}"
         for name, value in (("atol", required.atol), ("rtol", required.rtol))
         if value is not None
     ]
-    yield f"Would match with {' or '.join(ways)}" if ways else "No tolerance would make it match"
+    return f"Would match with {' or '.join(ways)}" if ways else "No tolerance would make it match"
 
 
 def summary(comparison: Comparison) -> str:
-    """The last line: the verdict and the counts behind it."""
+    """Return the verdict, the counts behind it, and how much of the reference was compared."""
     found = comparison.summary
-    counts = ", ".join(
-        f"{getattr(found, name):,} {name}" for name in ("match", "mismatch", "missing", "extra", "failed")
-    )
+    names = ("mismatch", "match", "missing", "extra", "failed")
+    counts = [f"{getattr(found, name):,} {name}" for name in names if getattr(found, name)]
     in_part = sum(pair.alignment is not None and pair.alignment.coverage < 1 for pair in comparison.pairs)
     if in_part:
-        counts += f", {in_part:,} compared only in part"
-    said = {"match": "MATCH", "mismatch": "MISMATCH", "not_compared": "NOTHING COMPARED"}[comparison.verdict]
-    return f"{said}: {counts}; {count(found.elements, 'element')} compared"
+        counts.append(f"{in_part:,} compared only in part")
+    said = _VERDICTS[comparison.verdict]
+    if not comparison.complete:
+        said = f"INCOMPLETE (interrupted), {said} so far"
+    rows = ", ".join(counts) or "no tensors"
+    return f"{said}: {rows}; {count(found.elements, 'element')} compared, {_share(found.coverage)} of the reference"
+
+
+def _share(coverage: float) -> str:
+    """Format a share of all elements; what is not all of it never reads as 100 %."""
+    if coverage >= 1:
+        return "all"
+    return f"{min(100 * coverage, 99.9):.3g} %"
 
 
 def divergence(comparison: Comparison, site: Divergence) -> str:
-    """`First divergence: layers.2.ln_1, LayerNorm, [1, 24, 64] float32`."""
+    """Return `First divergence: layers.2.ln_1, LayerNorm, [1, 24, 64] float32`."""
     pair = comparison.pairs[site.pair]
     kind = f", {pair.op}" if pair.op else ""
     return f"First divergence: {title(pair)}{kind}, {shape_and_type(pair)}"
 
 
+def origin(site: Divergence) -> str:
+    """Say where the error of a site comes from, and how that is known."""
+    inside = f", in the code of {site.inside}" if site.inside else ""
+    between = f", between {' and '.join(site.between)}" if site.between else ""
+    estimated = " (an estimate)" if site.estimated else ""
+    reason = f": {site.reason}" if site.reason else ""
+    return f"{_ORIGINS[site.origin]}{inside}{between}{estimated}{reason}"
+
+
 def answer(comparison: Comparison) -> Iterator[str]:
-    """The first divergence, who made the error, where it sits, what else there is to know, and the cause."""
+    """Explain the first divergence: origin, place in the tensor, cause, fix, figures, and other remarks."""
     first = comparison.first_divergence
     if first is None:
         return
     pair = comparison.pairs[first.pair]
-    yield from _made_by(first, pair)
+    yield f"Origin: {origin(first)}"
     if pair.where:
         yield f"Where: {pair.where.text}"
-    yield from explain(pair)
-    others = [site.key for site in comparison.divergences if site.pair != first.pair]
-    if others:
-        more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
-        yield f"Introduced elsewhere, too: {', '.join(others[:5])}{more}"
-    yield from (note.text for note in comparison.notes)
-    yield from causes(comparison)
+    if comparison.settings.get("diagnose", True):
+        yield from causes_of(comparison, pair)
+    yield from _figures(pair)
+    yield from notes(comparison)
 
 
-def sounds(comparison: Comparison) -> Iterator[str]:
-    """What there is to say of rows that are sound, but for the first divergence, whose answer says it."""
-    first = comparison.first_divergence.pair if comparison.first_divergence else None
-    found = [pair for pair in comparison.pairs if pair.audio and pair.index != first]
-    for pair in found[:_MOST_SOUNDS]:
-        yield f"Sound of {title(pair)}: {pair.audio['verdict'] if pair.audio else ''}"
-    if len(found) > _MOST_SOUNDS:
-        yield f"… and {len(found) - _MOST_SOUNDS:,} more sounds"
+def _figures(pair: Pair) -> Iterator[str]:
+    """Return what was measured and what was allowed, shorter than `explain`."""
+    if pair.metrics is None:
+        yield f"Difference: {pair.reason}"
+        yield from _layout_and_sound(pair)
+        return
+    elements = f"{pair.metrics.mismatched:,} of {pair.metrics.elements:,} elements"
+    yield f"Difference: {elements}{': ' if pair.reason else ''}{pair.reason or ''}"
+    yield from _layout_and_sound(pair)
+    if pair.metrics.max_abs is not None:
+        yield f"Greatest absolute difference: {_greatest_absolute(pair.metrics)}"
+    yield from _nonfinite(pair.metrics)
+    if pair.tolerance:
+        ratio = excess(pair)
+        beyond = "" if ratio is None or math.isinf(ratio) else f"; the worst element is {times(ratio)} that"
+        yield f"Tolerance: {allowed(pair.tolerance)}{beyond}"
+    if pair.required:
+        yield _required(pair.required)
 
 
-def _made_by(site: Divergence, pair: Pair) -> Iterator[str]:
-    words = {
-        "introduced": "The error was made here",
-        "inherited": "The error came in with the inputs",
-        "unknown": "Who made the error cannot be told",
-    }[site.origin]
-    inside = f", in the code of {site.inside}" if site.inside else ""
-    between = f", between {' and '.join(site.between)}" if site.between else ""
-    reason = f" ({pair.origin_reason})" if pair.origin_reason else ""
-    yield f"{words}{inside}{between}{reason}"
+def causes_of(comparison: Comparison, pair: Pair) -> Iterator[str]:
+    """Return the causes of one row, the likeliest first; "unknown" and why where there is none."""
+    if not pair.diagnosis:
+        why = [note.text for note in comparison.notes if note.key == pair.key and note.code == "no_cause"]
+        if _not_searched(comparison, pair.key):
+            why.append(f"there was no time to look for it; {diagnose_command(comparison, pair.key)} does")
+        yield f"Cause: {UNKNOWN}{': ' if why else ''}{'; '.join(why)}"
+        return
+    best, *others = pair.diagnosis
+    yield f"Cause: {cause(best)}: {best.evidence}"
+    yield f"Fix: {best.fix}"
+    for other in others:
+        yield f"Or: {cause(other)}: {other.evidence}; fix: {other.fix}"
 
 
-def isolated(comparison: Comparison) -> str | None:
-    """What judging each operation alone found; None if that was not asked for."""
-    judged = [pair for pair in comparison.pairs if pair.isolated is not None]
-    if not judged:
-        return None
-    broken = [pair.key for pair in judged if pair.isolated and pair.isolated.status == "mismatch"]
-    unknown = sum(pair.isolated is not None and pair.isolated.status == "unknown" for pair in judged)
-    shown = ", ".join(broken[:8]) + (f" and {len(broken) - 8:,} more" if len(broken) > 8 else "")
-    differ = "operation differs" if len(broken) == 1 else "operations differ"
-    head = f"Alone, on its own inputs, {len(broken):,} {differ}: {shown}" if broken else "Alone, no operation differs"
-    return f"{head}; {unknown:,} of {len(judged):,} could not be judged alone"
+def cause(found: Diagnosis) -> str:
+    return f"{found.cause} (confidence {found.confidence:.2g})"
+
+
+def notes(comparison: Comparison) -> Iterator[str]:
+    """Return what else there is to know, without what `causes_of` says of the first divergence."""
+    first = comparison.first_divergence.key if comparison.first_divergence else None
+    for note in comparison.notes:
+        if note.key is None or note.code in ("other", "record_next"):
+            yield note.text
+    left_out = [key for key in _keys_not_searched(comparison) if key != first]
+    if left_out:
+        yield (
+            f"No time was left to look for the cause of {some(left_out, 3)}; "
+            f"{diagnose_command(comparison, left_out[0])} does, and compare --effort full for all of them"
+        )
+    for note in comparison.notes:
+        if note.code == "no_cause" and note.key != first:
+            yield note.text
+
+
+def _keys_not_searched(comparison: Comparison) -> list[str]:
+    return list(dict.fromkeys(n.key for n in comparison.notes if n.code == "not_searched" and n.key is not None))
+
+
+def _not_searched(comparison: Comparison, key: str) -> bool:
+    return key in _keys_not_searched(comparison)
+
+
+def diagnose_command(comparison: Comparison, key: str) -> str:
+    """Return the command that looks for the cause of one row."""
+    sides = (comparison.reference.path, comparison.candidate.path)
+    return f"firstdiff diagnose {' '.join(shlex.quote(word) for word in (*sides, key))}"

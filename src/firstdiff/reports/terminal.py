@@ -38,16 +38,18 @@ def paint(text: str, style: str, stream: TextIO | None = None) -> str:
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
 
 
-def columns(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> Iterator[str]:
-    """Rows of cells as aligned lines; on a terminal the first column gives way, in its middle, so that lines fit.
+def columns(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset(), shrinks: int = 0) -> Iterator[str]:
+    """Rows of cells as aligned lines; on a terminal one column gives way, in its middle, so that lines fit.
 
     right: the columns that are aligned to the right
+    shrinks: the column that gives way
     """
     count = max((len(row) for row in rows), default=0)
     widths = [max((_width(row[n]) for row in rows if n < len(row)), default=0) for n in range(count)]
     if sys.stdout.isatty():
-        room = shutil.get_terminal_size().columns - sum(widths[1:]) - 2 * (count - 1)
-        widths[0] = min(widths[0], max(room, _NARROWEST))
+        others = sum(widths) - widths[shrinks]
+        room = shutil.get_terminal_size().columns - others - 2 * count
+        widths[shrinks] = min(widths[shrinks], max(room, _NARROWEST))
     for row in rows:
         cells = (_padded(_shortened(cell, widths[n]), widths[n], n in right) for n, cell in enumerate(row))
         yield "  ".join(cells).rstrip()

@@ -1,4 +1,4 @@
-"""The comparison as a person reads it in a terminal: a table, then the answer."""
+"""The comparison as a person reads it in a terminal: the answer, then the rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from firstdiff.reports import Report
-from firstdiff.reports.sentences import answer, divergence, isolated, number, sounds, summary, title
+from firstdiff.reports.outline import ORIGINS, RowGroup, differing_by_layer, introduced_rows, other_rows, remarks
+from firstdiff.reports.sentences import answer, cause, count, divergence, excess, notes, number, summary, times, title
 from firstdiff.reports.terminal import columns, paint, shown
 from firstdiff.schema import Comparison, Pair
 
@@ -15,51 +16,96 @@ Sort = Literal["order", "worst"]
 _HEAD = ("tensor", "status", "shape", "dtype", "max abs", "rel L2", "1 - cosine", "mismatched", "origin")
 _RIGHT = frozenset({4, 5, 6, 7})
 _STYLE = {"match": "green", "mismatch": "red", "failed": "red", "missing": "yellow", "extra": "yellow"}
+# a comparison of so few rows is shown row by row
+_SHORT = 16
 _MOST_ROWS = 60
+_MOST_INTRODUCED = 8
 _SEVERITY = {"failed": 0, "mismatch": 1, "missing": 2, "extra": 3, "match": 4}
 
 
 def render(comparison: Comparison, *, sort: Sort = "order", every_row: bool = False) -> Iterator[str]:
-    """Lines of text.
+    """Return lines of text: verdict and first divergence, rows where errors were introduced, the others by layer.
 
-    sort: in the order of execution, or the worst first
-    every_row: also of a long comparison; otherwise matches are left out, and said to be, once there are many rows
+    sort: in the order of execution, or a table of rows with the worst first
+    every_row: a table of all rows instead of the short lists
     """
+    yield paint(shown(summary(comparison)), "bold green" if comparison.verdict == "match" else "bold red") + "\n"
     for side, name in ((comparison.reference, "reference"), (comparison.candidate, "candidate")):
-        yield f"{name}  {shown(side.path)}  {side.tensors:,} tensors\n"
+        yield f"{name}  {shown(side.path)}  {count(side.tensors, 'tensor')}\n"
     for warning in comparison.warnings:
         yield paint(f"warning: {shown(warning)}", "yellow") + "\n"
-    yield "\n"
-    pairs, left_out = _chosen(comparison.pairs, sort, every_row)
-    rows = [_HEAD, *(_row(pair) for pair in pairs)]
-    styles = ["bold", *(_STYLE[pair.status] for pair in pairs)]
-    for line, style in zip(columns(rows, _RIGHT), styles, strict=True):
-        yield (paint(line, style) if style != "green" else line) + "\n"
-    if left_out:
-        yield paint(f"… {left_out} (--all shows every row)", "dim") + "\n"
     yield from _answer(comparison)
+    if every_row or sort == "worst" or len(comparison.pairs) <= _SHORT:
+        yield from _table(comparison.pairs, sort, every_row)
+    else:
+        yield from _lists(comparison)
+    yield from (shown(line) + "\n" for line in remarks(comparison))
+    if not every_row and len(comparison.pairs) > _SHORT:
+        yield paint("--all prints every row, --sort worst the worst first; x: times the tolerance", "dim") + "\n"
 
 
 def _answer(comparison: Comparison) -> Iterator[str]:
+    if comparison.first_divergence is None:
+        yield from (shown(line) + "\n" for line in notes(comparison))
+        return
+    yield "\n" + paint(shown(divergence(comparison, comparison.first_divergence)), "bold") + "\n"
+    for line in answer(comparison):
+        yield f"  {shown(line)}\n"
+
+
+def _lists(comparison: Comparison) -> Iterator[str]:
+    """The rows that do not match, as few lines as tell them all."""
+    sites = introduced_rows(comparison)
+    first = comparison.first_divergence
+    if sites and (len(sites) > 1 or first is None or sites[0].index != first.pair):
+        yield "\n" + paint(f"Introduced: {count(len(sites), 'row')}", "bold") + "\n"
+        yield from _sites(sites)
+    for origin, name in ORIGINS.items():
+        groups = differing_by_layer(comparison, origin)
+        if groups:
+            total = sum(group.rows for group in groups)
+            yield "\n" + paint(f"{name}: {count(total, 'row')}, by layer", "bold") + "\n"
+            cells = [("layer", "rows", "worst", "tensor"), *map(_group_cells, groups)]
+            yield from (f"  {line}\n" for line in columns(cells, frozenset({1, 2}), shrinks=3))
+    others = list(other_rows(comparison))
     yield "\n"
-    for pair in comparison.pairs:
-        if pair.recovers_from is not None:
-            hidden = shown(comparison.pairs[pair.recovers_from].key)
-            yield paint(
-                f"{shown(pair.key)} matches although {hidden} before it does not: the error is hidden", "yellow"
-            )
-            yield "\n"
-            break
-    if comparison.first_divergence:
-        yield paint(shown(divergence(comparison, comparison.first_divergence)), "bold") + "\n"
-        for line in answer(comparison):
-            yield f"  {shown(line)}\n"
-    for line in sounds(comparison):
-        yield shown(line) + "\n"
-    alone = isolated(comparison)
-    if alone:
-        yield shown(alone) + "\n"
-    yield paint(summary(comparison), "bold green" if comparison.verdict == "match" else "bold red") + "\n"
+    yield from (shown(line) + "\n" for line in others)
+
+
+def _sites(sites: Sequence[Pair]) -> Iterator[str]:
+    """One line a row, and the fix under the first row of each cause."""
+    kept = sites[:_MOST_INTRODUCED]
+    rows = [("tensor", "op", "worst", "cause"), *map(_site_cells, kept)]
+    fixes = {pair.diagnosis[0].cause: pair for pair in reversed(kept[1:]) if pair.diagnosis}
+    known = {kept[0].diagnosis[0].cause} if kept[0].diagnosis else set()
+    lines = list(columns(rows, frozenset({2})))
+    yield f"  {lines[0]}\n"
+    for pair, line in zip(kept, lines[1:], strict=True):
+        yield f"  {line}\n"
+        if pair.diagnosis and fixes.get(pair.diagnosis[0].cause) is pair and pair.diagnosis[0].cause not in known:
+            yield f"    fix: {shown(pair.diagnosis[0].fix)}\n"
+    if len(sites) > len(kept):
+        yield f"  … and {len(sites) - len(kept):,} more\n"
+
+
+def _site_cells(pair: Pair) -> tuple[str, ...]:
+    found = cause(pair.diagnosis[0]) if pair.diagnosis else ""
+    return shown(title(pair)), pair.op or "", times(excess(pair)), found
+
+
+def _group_cells(group: RowGroup) -> tuple[str, ...]:
+    return group.label, f"{group.rows:,}", times(group.ratio), shown(group.worst.key)
+
+
+def _table(pairs: Sequence[Pair], sort: Sort, every_row: bool) -> Iterator[str]:
+    chosen, left_out = _chosen(pairs, sort, every_row)
+    rows = [_HEAD, *(_row(pair) for pair in chosen)]
+    styles = ["bold", *(_STYLE.get(pair.status, "green") for pair in chosen)]
+    yield "\n"
+    for line, style in zip(columns(rows, _RIGHT), styles, strict=True):
+        yield (paint(line, style) if style != "green" else line) + "\n"
+    if left_out:
+        yield paint(f"… {left_out} (--all prints every row)", "dim") + "\n"
 
 
 def _chosen(pairs: Sequence[Pair], sort: Sort, every_row: bool) -> tuple[list[Pair], str]:
