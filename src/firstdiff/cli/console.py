@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from firstdiff.reports.terminal import paint, shown
 
@@ -63,6 +64,52 @@ def progress_bar(title: str, *, unit_bytes: bool = False) -> Iterator[Callable[[
         def show(done: int, total: int) -> None:
             stop_if_interrupted(done, total)
             bar.update(task, completed=done, total=total)
+
+        yield show
+
+
+class StageProgress(Protocol):
+    """How far a comparison has come: `done` of `total` bytes of a stage, both 0 where it cannot be counted.
+
+    first: the first row that differs so far
+    """
+
+    @property
+    def stage(self) -> str: ...
+    @property
+    def done(self) -> int: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def first(self) -> str | None: ...
+
+
+@contextmanager
+def comparison_progress() -> Iterator[Callable[[StageProgress], None]]:
+    """Show stage, share done, time left and the first divergence so far on stderr; nothing where it is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda progress: stop_if_interrupted(progress.done, progress.total)
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    shape = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TaskProgressColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[first]}"),
+    )
+    with Progress(*shape, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("opening", total=None, first="")
+
+        def show(progress: StageProgress) -> None:
+            stop_if_interrupted(progress.done, progress.total)
+            if str(progress.stage) != bar.tasks[0].description:  # its own clock, or the time left would be nonsense
+                bar.reset(task, description=str(progress.stage), total=None)
+            first = f"first divergence so far: {escape(shown(progress.first))}" if progress.first else ""
+            bar.update(task, completed=progress.done, total=progress.total or None, first=first)
 
         yield show
 
