@@ -60,7 +60,15 @@ def _javascript() -> list[str]:
     return [node(), str(CLIENT / "tests" / "conformance.mjs")]
 
 
+def _rust() -> list[str]:
+    crate = ROOT / "clients" / "rust"
+    places = ("--manifest-path", str(crate / "Cargo.toml"), "--target-dir", str(crate / "target"))
+    compiled("cargo", "build", "--offline", "--quiet", "--example", "conformance", *places)
+    return [str(crate / "target" / "debug" / "examples" / "conformance")]
+
+
 CLIENTS = (
     Client("python", _python, frozenset({"write", "crash", "read", "draws"})),
     Client("javascript", _javascript),
+    Client("rust", _rust),
 )
