@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import firstdiff as fd
+from firstdiff.diagnose.pages import pages
 from firstdiff.errors import UsageError
 from firstdiff.testing.ports.places import Places
 from firstdiff.testing.ports.port import Wrong, fault
@@ -49,6 +50,21 @@ def test_a_wrong_declaration_is_noticed(tmp_path: Path) -> None:
     assert problems(checked, fault("norm eps", "transformer.h.0.ln_1 transformer.h.1.ln_1", layer=1))
     assert "the reference has no transformer.ln" in problems(checked, fault("norm eps", "transformer.ln", layer=1))
     assert "the final values stay the same" in problems(checked, fault("no such fault", "lm_head"))
+
+
+def test_it_is_as_large_as_promised() -> None:
+    faults = [case for case in cases(["open", "locked"]) if case.kind == "fault"]
+    assert len(ports()) >= 11
+    assert len(faults) >= 120
+    for half in ("open", "locked"):
+        assert len([port for port in ports().values() if port.half == half]) == 7
+        assert 0.4 < sum(case.half == half for case in faults) / len(faults) < 0.6
+    for port in ports().values():
+        assert len({planted.name for planted in port.faults}) == len(port.faults), port.name
+        assert all(planted.places for planted in port.faults), port.name
+        assert {code for planted in port.faults for code in planted.causes} <= {page.code for page in pages()}, (
+            port.name
+        )
 
 
 def test_halves_are_whole_families() -> None:

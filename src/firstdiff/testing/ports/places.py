@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from firstdiff.testing.zoo.answering import call_of
-from firstdiff.trace import Trace
+from firstdiff.trace import Key, Trace
 
 BRACKET = 0.1  # of the model: how wide an answer "between X and Y" may be
 _WEIGHTS = frozenset({"param", "buffer"})
@@ -76,7 +76,7 @@ class Places:
 
     def is_exact(self, answer: str, patterns: Sequence[str]) -> bool:
         """True if the answer is a place that patterns name; outputs of one call are one place."""
-        return answer in self.place_of and call_of(answer) in {call_of(key) for key in self.accepted(patterns)}
+        return answer in self.place_of and _call(answer) in {_call(key) for key in self.accepted(patterns)}
 
     def is_bracketed(self, between: Sequence[str], patterns: Sequence[str]) -> bool:
         """True if an answer "after X, at or before Y" holds a place that patterns name, and little else."""
@@ -86,6 +86,10 @@ class Places:
         inside = self.keys[low + 1 : high + 1]
         width = len({self.place_of[key] for key in inside})
         return width <= max(1.0, BRACKET * self.count) and not self.accepted(patterns).isdisjoint(inside)
+
+
+def _call(key: str) -> tuple[object, ...]:
+    return (*call_of(key), Key.parse(key).step)
 
 
 def _digest(values: np.ndarray) -> bytes:

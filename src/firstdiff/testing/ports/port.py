@@ -64,6 +64,8 @@ class Wrong:
 
 
 RunPort: TypeAlias = Callable[[Built, Wrong, Path], Array]
+CallModel: TypeAlias = Callable[[nn.Module, dict[str, Any]], Any]
+NumpyPort: TypeAlias = Callable[[Weights, dict[str, Array], Tap, Wrong], Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class Port:
     run: runs the port with the reference's weights and inputs, records its trace and gives back the final values
     faults: mistakes it can make
     accept_layout: layouts that its author states, as `--accept-layout` does
+    call: runs the reference on its inputs
     """
 
     name: str
@@ -88,27 +91,50 @@ class Port:
     run: RunPort
     faults: tuple[Fault, ...]
     accept_layout: tuple[str, ...] = ()
+    call: CallModel = lambda model, inputs: model(**inputs)
 
 
-def numpy_port(function: Callable[[Weights, dict[str, Array], Tap, Wrong], Array]) -> RunPort:
+def numpy_port(function: NumpyPort) -> RunPort:
     """Run a port written in numpy, which records with taps."""
 
     def run(built: Built, wrong: Wrong, path: Path) -> Array:
-        weights = {name: values.numpy() for name, values in built.model.state_dict().items()}
-        inputs = {name: values.numpy() for name, values in built.inputs.items()}
         with record(path) as recording:
-            return function(weights, inputs, recording.tap, wrong)
+            return function(*_arrays(built), recording.tap, wrong)
 
     return run
 
 
-def torch_port(make: Callable[[Mapping[str, torch.Tensor], Wrong], nn.Module]) -> RunPort:
-    """Run a port written as a torch module, which is captured; it is called with the inputs by position."""
+def files_port(function: NumpyPort) -> RunPort:
+    """Run a port that saves plain .npy files, numbered in the order of the run: `03_conv2.npy`."""
+
+    def run(built: Built, wrong: Wrong, path: Path) -> Array:
+        path.mkdir(parents=True)
+
+        def tap(name: str, value: Array, /, *, step: int | None = None) -> Array:
+            assert step is None, "plain files have no steps"
+            np.save(path / f"{len(list(path.iterdir())):02d}_{name}.npy", value)
+            return value
+
+        return function(*_arrays(built), tap, wrong)
+
+    return run
+
+
+def _arrays(built: Built) -> tuple[Weights, dict[str, Array]]:
+    weights = {name: values.numpy() for name, values in built.model.state_dict().items()}
+    return weights, {name: values.numpy() for name, values in built.inputs.items()}
+
+
+def torch_port(
+    make: Callable[[Mapping[str, torch.Tensor], Wrong], nn.Module],
+    call: CallModel = lambda model, inputs: model(*inputs.values()),
+) -> RunPort:
+    """Run a port written as a torch module, which is captured."""
 
     def run(built: Built, wrong: Wrong, path: Path) -> Array:
         module = make(built.model.state_dict(), wrong).eval().requires_grad_(False)
         with torch.no_grad(), capture(module, path):
-            final: torch.Tensor = module(*built.inputs.values())
+            final: torch.Tensor = call(module, built.inputs)
         return final.numpy()
 
     return run
@@ -117,4 +143,4 @@ def torch_port(make: Callable[[Mapping[str, torch.Tensor], Wrong], nn.Module]) -
 def reference_run(port: Port, built: Built, path: Path) -> Array:
     """Capture the reference; gives back its final values."""
     with torch.no_grad(), capture(built.model, path):
-        return port.result(built.model(**built.inputs)).numpy()
+        return port.result(port.call(built.model, built.inputs)).numpy()

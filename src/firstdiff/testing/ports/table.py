@@ -12,7 +12,10 @@ from firstdiff.errors import UsageError, did_you_mean
 from firstdiff.testing.ports.port import Fault, Half, Port
 
 Kind = Literal["port", "fault", "variation"]
-_MODELS = ("llama", "gpt2")
+_MODELS = (
+    *("llama", "gpt2", "bert", "vit", "gemma", "tagger", "spectral"),
+    *("qwen2", "neox", "t5", "whisper", "mamba", "mixtral", "dit"),
+)
 
 
 @dataclass(frozen=True, slots=True)

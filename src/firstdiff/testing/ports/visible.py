@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -46,17 +47,22 @@ class Checked:
         return activations(open_trace(self._folder / "healthy"))
 
     @cached_property
-    def shared(self) -> dict[str, list[str]]:
-        """For each tensor of the healthy port the tensors of the reference with the same values in some order."""
+    def shared(self) -> list[Shared]:
+        """Tensors of the healthy port, or parts of fused ones, that hold values of the reference in some order."""
         theirs: dict[int, list[tuple[str, Array]]] = {}
         for key, values in self._reference_values.items():
             theirs.setdefault(values.size, []).append((key, np.sort(values, axis=None)))
-        found = {}
+        found = []
         for name, values in self._healthy.items():
-            ordered = np.sort(values, axis=None)
-            same = [key for key, other in theirs.get(values.size, ()) if difference(ordered, other) < ROUNDING]
-            if same:
-                found[name] = same
+            for parts in (1, 2, 3):
+                shared = [
+                    Shared(name, parts, part, tuple(same))
+                    for part, piece in enumerate(split(values, parts))
+                    if (same := _same_values(piece, theirs.get(piece.size, ())))
+                ]
+                found += shared
+                if shared:
+                    break
         return found
 
     def visible(self, path: Path) -> Visible:
@@ -65,19 +71,31 @@ class Checked:
         place_of = self.places.place_of
         sizes: dict[int, float] = {}
         untouched: set[int] = set()
-        for name, keys in self.shared.items():
-            if name not in faulty:
+        for shared in self.shared:
+            if shared.name not in faulty:
                 continue
-            healthy = self._healthy[name]
-            numbers = {place_of[key] for key in keys}
-            right = [self._reference_values[key] for key in keys]
-            if min(difference(other, faulty[name]) for other in (healthy, *right)) < ROUNDING:
+            healthy, given = (split(side[shared.name], shared.parts) for side in (self._healthy, faulty))
+            if len(given) != shared.parts:
+                continue
+            numbers = {place_of[key] for key in shared.keys}
+            right = [healthy[shared.part], *(self._reference_values[key] for key in shared.keys)]
+            if min(difference(other, given[shared.part]) for other in right) < ROUNDING:
                 untouched |= numbers
             else:
-                size = excess(healthy, faulty[name])
+                size = excess(healthy[shared.part], given[shared.part])
                 sizes |= {number: max(size, sizes.get(number, 0.0)) for number in numbers}
         first = min(sizes, default=None)
         return Visible(first, sizes.get(first, 0.0) if first is not None else 0.0, frozenset(untouched - sizes.keys()))
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A tensor of a port, or one of several equal parts of its last axis, and the reference's keys it agrees with."""
+
+    name: str
+    parts: int
+    part: int
+    keys: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +110,21 @@ class Visible:
     first: int | None
     size: float
     untouched: frozenset[int]
+
+
+def split(values: Array, parts: int) -> list[Array]:
+    """Equal parts of the last axis; none where it cannot be cut so."""
+    if parts == 1:
+        return [values]
+    return np.split(values, parts, axis=-1) if values.ndim and values.shape[-1] % parts == 0 else []
+
+
+def _same_values(values: Array, others: Sequence[tuple[str, Array]]) -> list[str]:
+    """Keys of the nearest values; a mean and the mean plus eps are near each other, too."""
+    ordered = np.sort(values, axis=None)
+    differences = [difference(ordered, other) for _, other in others]
+    nearest = min(differences, default=np.inf)
+    return [key for (key, _), found in zip(others, differences, strict=True) if found == nearest < ROUNDING]
 
 
 def activations(trace: Trace) -> dict[str, Array]:

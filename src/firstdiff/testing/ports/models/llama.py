@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from firstdiff.testing.ports.mathematics import gelu_tanh, rms_norm, silu, softmax
 from firstdiff.testing.ports.port import Array, Port, Tap, Weights, Wrong, fault, numpy_port
 from firstdiff.testing.zoo.architectures import ARCHITECTURES
 
@@ -82,16 +83,12 @@ def llama(weights: Weights, inputs: dict[str, Array], tap: Tap, wrong: Wrong) ->
         cur = cb(f"ffn_norm-{il}", rms_norm(norm_of, w[f"blk.{il}.ffn_norm.weight"], EPS))
         gate = cb(f"ffn_gate-{il}", cur @ w[f"blk.{il}.ffn_gate.weight"].T)
         up = cb(f"ffn_up-{il}", cur @ w[f"blk.{il}.ffn_up.weight"].T)
-        gated = gelu(gate) if wrong("gelu for silu") else gate / (1 + np.exp(-gate))
+        gated = gelu_tanh(gate) if wrong("gelu for silu") else silu(gate)
         out = cb(f"ffn_out-{il}", cb(f"ffn_gate_par-{il}", gated * up) @ w[f"blk.{il}.ffn_down.weight"].T)
         x = cb(f"l_out-{il}", x_mid + out)
     x = x if wrong("final norm missing") else rms_norm(x, w["output_norm.weight"], EPS)
     cb("result_norm", x)
     return cb("result_output", x @ w["output.weight"].T)
-
-
-def rms_norm(x: Array, weight: Array, eps: float) -> Array:
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(eps)) * weight
 
 
 def rotate(x: Array, cos: Array, sin: Array) -> Array:
@@ -100,16 +97,7 @@ def rotate(x: Array, cos: Array, sin: Array) -> Array:
     return np.stack([even * cos - odd * sin, even * sin + odd * cos], -1).reshape(x.shape)
 
 
-def softmax(x: Array, axis: int) -> Array:
-    e = np.exp(x - x.max(axis, keepdims=True))
-    return e / e.sum(axis, keepdims=True)
-
-
-def gelu(x: Array) -> Array:
-    return 0.5 * x * (1 + np.tanh(np.float32(0.7978845608) * (x + np.float32(0.044715) * x**3)))
-
-
-_ATTN, _MLP = "model.layers.{n}.self_attn", "model.layers.{n}.mlp"
+_ATTN = "model.layers.{n}.self_attn"
 PORT = Port(
     name="llama",
     half="open",
@@ -119,7 +107,7 @@ PORT = Port(
     run=numpy_port(llama),
     accept_layout=("rope_interleave",),
     faults=(
-        fault("layers swapped", "model.layers.1.input_layernorm", "weights.differ"),
+        fault("layers swapped", "model.layers.1.input_layernorm", "weights.differ scale.channel norm.affine"),
         fault("rotary channels not permuted", "model.layers.0.self_attn.add", "layout.rope_interleave"),
         fault("output tied to embedding", "lm_head", "weights.differ"),
         fault("square weight transposed", "model.layers.1.self_attn.o_proj", "weights.transposed"),
@@ -129,12 +117,17 @@ PORT = Port(
         fault("mask off by one", "model.layers.0.self_attn.softmax", "attention.mask"),
         fault("norm eps", "model.layers.{n}.input_layernorm", "norm.eps", layer=1),
         fault("keys not rotated", f"{_ATTN}.add@1", "op.skipped position.offset", layer=2),
-        fault("key heads tiled", "model.layers.0.self_attn.softmax", "attention.heads"),
+        fault("key heads tiled", "model.layers.0.self_attn.softmax", "attention.kv_heads layout.head_order"),
         fault("attention scale", "model.layers.0.self_attn.softmax", "attention.scale"),
         fault("mask missing", f"{_ATTN}.softmax", "attention.mask", layer=1),
         fault("softmax over queries", f"{_ATTN}.softmax", "softmax.axis", layer=0),
         fault("residual missing", "model.layers.{n}.add", "residual.missing", layer=1),
-        fault("norm of the layer's input", "model.layers.{n}.post_attention_layernorm", "residual.missing", layer=2),
+        fault(
+            "norm of the layer's input",
+            "model.layers.{n}.post_attention_layernorm",
+            "residual.missing values.stale",
+            layer=2,
+        ),
         fault("gelu for silu", "model.layers.0.mlp.mul", "activation.kind"),
         fault("final norm missing", "model.norm", "op.skipped"),
     ),
