@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::glob::Filter;
 use crate::json::push_text;
 use crate::line::Line;
-use crate::lock::lock;
+use crate::lock::{lock, unlock};
 use crate::npy;
 use crate::tensor::Tensor;
 
@@ -214,7 +214,9 @@ impl Recorder {
         let broken = incomplete("an earlier tensor could not be written");
         let ending = if state.broken { broken.as_str() } else { ending };
         let text = format!("{}{}", state.header_text, format_args!(" \"tensors\": {},\n", state.count));
-        write_header(&mut state.header, &text, ending).map_err(|error| {
+        let written = write_header(&mut state.header, &text, ending);
+        unlock(&state.header);
+        written.map_err(|error| {
             Error::new(ErrorKind::Write, format!("cannot finish {} ({error})", self.path.display()))
         })?;
         if state.broken {
@@ -393,6 +395,7 @@ fn claim(path: &Path, overwrite: bool) -> Result<File> {
                 return Err(Error::new(ErrorKind::Write, message));
             }
             if !overwrite {
+                unlock(&file);
                 let message = format!("{shown} holds a trace already; choose another folder, or use overwrite(true)");
                 return Err(Error::new(ErrorKind::Write, message));
             }
