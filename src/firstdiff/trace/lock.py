@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import IO
 
 _FAR_BYTE = 1 << 30  # locked on Windows instead of the content, which others must be able to read
@@ -19,6 +20,12 @@ if sys.platform == "win32":
             return False
         return True
 
+    def unlock(file: IO[bytes]) -> None:
+        """Give the lock back."""
+        file.seek(_FAR_BYTE)
+        with suppress(OSError):
+            msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+
 else:
     import errno
     import fcntl
@@ -30,3 +37,8 @@ else:
         except OSError as error:
             return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
         return True
+
+    def unlock(file: IO[bytes]) -> None:
+        """Give the lock back; closing alone would not, while a process that was forked meanwhile lives."""
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_UN)

@@ -18,7 +18,7 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.errors import WriteError
 from firstdiff.json_text import to_json
-from firstdiff.trace.lock import lock
+from firstdiff.trace.lock import lock, unlock
 from firstdiff.trace.record import Record
 
 FORMAT = "firstdiff-trace"
@@ -123,6 +123,7 @@ class TraceWriter:
         except OSError as error:
             raise WriteError(f"cannot finish {self.path} ({error.strerror or error})") from error
         finally:
+            unlock(self._lock)
             self._lock.close()
 
     def abandon(self, reason: str) -> None:
