@@ -60,13 +60,53 @@ def test_containers_have_slots(tmp_path: Path) -> None:
 
 
 def test_the_path_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="give a path, or set FIRSTDIFF_TRACE"):
-        record()
     monkeypatch.setenv("FIRSTDIFF_TRACE", str(tmp_path / "env"))
     with record() as rec:
         rec.tap("x", 1)
     assert rec.path == tmp_path / "env"
     assert keys(open_trace(tmp_path / "env")) == ["x"]
+
+
+class Untouchable:
+    """A value whose copying fails the test."""
+
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        raise AssertionError("was copied")
+
+
+@pytest.mark.parametrize("unset", [None, ""])
+def test_without_a_path_and_the_variable_taps_copy_nothing(
+    unset: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FIRSTDIFF_TRACE", raising=False)
+    if unset is not None:
+        monkeypatch.setenv("FIRSTDIFF_TRACE", unset)
+    value = Untouchable()
+    with record() as rec:
+        assert rec.path is None
+        assert rec.tap("x", value, step=2, dims="b s", eps=1e-5) is value
+        assert tap("y", value) is value
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UsageError, match="there is no place to record to"):
+        record("")
+
+
+def test_a_recording_of_nothing_leaves_the_one_around_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FIRSTDIFF_TRACE", raising=False)
+    with record(tmp_path / "t"), record():
+        tap("x", 1)
+    assert keys(open_trace(tmp_path / "t")) == ["x"]
+
+
+def test_the_inputs_of_a_run_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with record(tmp_path / "a") as rec:
+        assert rec.input is None
+    monkeypatch.setenv("FIRSTDIFF_INPUT", str(tmp_path / "ids.npy"))
+    with record(tmp_path / "b") as rec:
+        assert rec.input == tmp_path / "ids.npy"
+    assert "input" not in open_trace(tmp_path / "a").header
+    assert open_trace(tmp_path / "b").header["input"] == str(tmp_path / "ids.npy")
 
 
 def test_names_may_be_filtered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,3 +197,22 @@ with record(sys.argv[1]) as rec:
 """
     subprocess.run([sys.executable, "-c", code, tmp_path / "t"], check=True)
     assert keys(open_trace(tmp_path / "t")) == ["a", "b"]
+
+
+def test_a_forked_process_that_lives_on_does_not_keep_the_folder(tmp_path: Path) -> None:
+    code = """
+import os, signal, sys
+from firstdiff.capturing import record
+with record(sys.argv[1]):
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+try:
+    with record(sys.argv[1], overwrite=True) as rec:
+        rec.tap("again", 1)
+finally:
+    os.kill(child, signal.SIGKILL)
+    os.wait()
+"""
+    subprocess.run([sys.executable, "-c", code, tmp_path / "t"], check=True, timeout=60)
+    assert keys(open_trace(tmp_path / "t")) == ["again"]

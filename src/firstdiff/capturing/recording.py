@@ -39,30 +39,42 @@ def record(
     >>> with record("mine.trace") as rec:      # doctest: +SKIP
     ...     rec.tap("mel", mel)
 
-    path: the folder to write; left out, the environment variable FIRSTDIFF_TRACE names it
+    path: the folder to write; left out, the environment variable FIRSTDIFF_TRACE names it, and while that is unset
+        taps record nothing and copy nothing
     overwrite: replace a trace that is there
     include, exclude: globs over names (FIRSTDIFF_ONLY in the environment narrows them further)
     seed: noted in trace.json
     rank, world: which process of how many this is
     """
-    return Recording(trace_path(path), Filters(include, exclude), overwrite, seed, rank, world)
+    chosen = path if path is not None else os.environ.get("FIRSTDIFF_TRACE")
+    folder = None if not chosen and path is None else trace_path(chosen)
+    return Recording(folder, Filters(include, exclude), overwrite, seed, rank, world)
 
 
 @final
 class Recording:
-    """What `record` gives. Values are on disk when `tap` returns; threads may tap at the same time."""
+    """What `record` gives. Values are on disk when `tap` returns; threads may tap at the same time.
 
-    def __init__(self, path: Path, filters: Filters, overwrite: bool, seed: int | None, rank: int, world: int) -> None:
+    path: the folder that is written; None where FIRSTDIFF_TRACE is unset and nothing is recorded
+    input: what FIRSTDIFF_INPUT names, the inputs of this run; None where it is unset
+    """
+
+    def __init__(
+        self, path: Path | None, filters: Filters, overwrite: bool, seed: int | None, rank: int, world: int
+    ) -> None:
         self.path = path
+        self.input = input_path()
         self._filters = filters
         self._overwrite = overwrite
-        self._header = {} if seed is None else {"seed": seed}
+        self._header = ({} if seed is None else {"seed": seed}) | noted_input()
         self._place = (rank, world)
         self._trace: TraceWriter | None = None
         self._session: Session | None = None
 
     def tap(self, name: str, value: T, *, step: int | None = None, dims: str | None = None, **attrs: Any) -> T:
         """Record a value under a name and give it back; see `firstdiff.tap`."""
+        if self.path is None:
+            return value
         if self._session is None:
             raise UsageError(f"{self.path} is not being recorded; tap inside `with record(…)`")
         if self._session.wants(name, "tap"):
@@ -72,6 +84,8 @@ class Recording:
         return value
 
     def __enter__(self) -> Self:
+        if self.path is None:
+            return self
         self._trace = TraceWriter(self.path, producer=producer(), header=self._header, overwrite=self._overwrite)
         rank, world = self._place
         self._session = Session(_DirectSink(self._trace), self._filters, rank=rank, world=world)
@@ -81,6 +95,8 @@ class Recording:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.path is None:
+            return
         taps.end(self)
         assert self._trace is not None, "entered before it is left"
         self._session = None
@@ -102,6 +118,18 @@ def trace_path(path: str | Path | None) -> Path:
     if not chosen:
         raise UsageError("there is no place to record to; give a path, or set FIRSTDIFF_TRACE in the environment")
     return Path(chosen)
+
+
+def input_path() -> Path | None:
+    """The inputs of this run, as FIRSTDIFF_INPUT names them."""
+    named = os.environ.get("FIRSTDIFF_INPUT")
+    return Path(named) if named else None
+
+
+def noted_input() -> dict[str, str]:
+    """What trace.json says of the run's inputs."""
+    named = input_path()
+    return {} if named is None else {"input": str(named)}
 
 
 def producer(**more: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from firstdiff.capturing.module_tree import nodes_of
 from firstdiff.capturing.options import Level, Options, checked
 from firstdiff.capturing.parameters import Params
 from firstdiff.capturing.queue_writer import WAITING_BYTES, QueueWriter
-from firstdiff.capturing.recording import producer, trace_path
+from firstdiff.capturing.recording import noted_input, producer, trace_path
 from firstdiff.capturing.saved_calls import SavedCalls
 from firstdiff.capturing.session import Session
 from firstdiff.capturing.watch import Watch
@@ -82,7 +82,9 @@ def capture(
         grads=grads,
     )
     noted = {name: value for name, value in (("seed", seed), ("inputs", inputs)) if value is not None}
-    return Capture(_checked_model(model), trace_path(path), options, floor, overwrite, noted, queue_bytes)
+    return Capture(
+        _checked_model(model), trace_path(path), options, floor, overwrite, noted | noted_input(), queue_bytes
+    )
 
 
 @final
