@@ -12,6 +12,8 @@ from tests.conformance import cases, draws, tensors
 from tests.conformance.clients import CLIENTS, Client
 from tests.conformance.listing import differences, listing
 
+pytestmark = pytest.mark.xdist_group("conformance")
+
 CROSSED = ("dtypes", "names", "steps", "rank2", "fields")
 
 
