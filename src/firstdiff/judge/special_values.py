@@ -1,0 +1,87 @@
+"""Values that are no measurements: whole numbers kept as floats, and what masks put in hidden places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from firstdiff import dtypes
+
+# what people write to hide a score, beside the lowest number of a type and -inf
+_WRITTEN = (-1e9, -1e4)
+_LOWEST = tuple(
+    float(ml_dtypes.finfo(dtypes.from_name(name)).min) for name in ("float64", "float32", "bfloat16", "float16")
+)
+_FAR = 100.0  # times everything else: a filler, no score
+# two fillers may have been added up, and a score added to a filler
+_SHARE = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class FillerPlaces:
+    """Where masks have filled both sides.
+
+    hidden: filled on both sides, which are equal there whatever the number
+    reference_only, candidate_only: how many places only one side has filled: another mask
+    """
+
+    hidden: np.ndarray
+    reference_only: int
+    candidate_only: int
+
+    @property
+    def agree(self) -> bool:
+        return self.reference_only == 0 and self.candidate_only == 0
+
+
+def filler_places(reference: np.ndarray, candidate: np.ndarray) -> FillerPlaces | None:
+    """Places that a mask has filled; None where neither side has any.
+
+    >>> filler_places(np.float32([0.5, -3.4028235e38]), np.float16([0.5, -65504])).hidden
+    array([False,  True])
+    """
+    ours, theirs = _filled(reference), _filled(candidate)
+    if ours is None and theirs is None:
+        return None
+    nowhere = np.zeros(reference.shape, dtype=bool)
+    ours, theirs = nowhere if ours is None else ours, nowhere if theirs is None else theirs
+    return FillerPlaces(ours & theirs, int((ours & ~theirs).sum()), int((theirs & ~ours).sum()))
+
+
+def may_have_fillers(minimum: float, infinities: int) -> bool:
+    """Whether a tensor with this least value has to be looked at for fillers; no other tensors need be read."""
+    return infinities > 0 or minimum <= _SHARE * max(_WRITTEN)
+
+
+@np.errstate(all="ignore")
+def _filled(values: np.ndarray) -> np.ndarray | None:
+    """True where a filler stands: far below everything else, and one of the numbers that masks use."""
+    numbers = np.asarray(values).astype(np.float64)
+    low = float(np.min(numbers, where=~np.isnan(numbers), initial=np.inf))
+    if low > _SHARE * max(_WRITTEN):
+        return None
+    bounds = [bound for bound in (*_LOWEST, *_WRITTEN) if _SHARE * bound >= low or low == -np.inf]
+    for bound in sorted({*bounds}, reverse=True):
+        filled = numbers <= _SHARE * bound
+        rest = np.abs(numbers[~filled & np.isfinite(numbers)])
+        if not filled.all() and rest.max(initial=0.0) * _FAR <= -bound:
+            return np.asarray(filled)
+    only = numbers == -np.inf
+    return np.asarray(only) if only.any() else None
+
+
+def is_whole(values: np.ndarray) -> bool:
+    """Whether a floating-point tensor holds whole numbers only, as ids, positions, masks and counts do.
+
+    Numbers that are too large for fractions in their type, and tensors of zeros alone, are no evidence.
+
+    >>> is_whole(np.float32([0, 1, 17])), is_whole(np.float32([0.5, 1]))
+    (True, False)
+    """
+    if dtypes.kind_of(values.dtype) != "float" or values.size == 0:
+        return False
+    numbers = np.asarray(values).astype(np.float64)
+    exact = 1.0 / dtypes.eps_of(values.dtype)
+    return bool((np.abs(numbers) <= exact).all() and (numbers == np.rint(numbers)).all() and numbers.any())

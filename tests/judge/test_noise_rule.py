@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firstdiff import dtypes
+from firstdiff.judge.noise_figures import NoiseFigures, PairSums, noise_figures, rms, suspicious_rows, worst_element
+from firstdiff.judge.noise_rule import HALF, NoiseVerdict, judge_alone, judge_outputs, smallest_scale_seen
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+FP32 = np.dtype(np.float32)
+EPS = dtypes.eps_of(BF16)
+
+
+def values(seed: int = 0, rows: int = 64, channels: int = 96) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((rows, channels))
+
+
+def noisy(reference: np.ndarray, noise: float, seed: int = 1) -> np.ndarray:
+    """Noise of so many bf16 eps, and the rounding of the result."""
+    moved = reference + noise * EPS * np.random.default_rng(seed).standard_normal(reference.shape)
+    return moved.astype(BF16).astype(np.float64)
+
+
+def figures(reference: np.ndarray, candidate: np.ndarray, eps: float = EPS) -> NoiseFigures | None:
+    sums = PairSums.of(reference, candidate)
+    found = noise_figures(sums, eps)
+    if found is None:
+        return None
+    worst = worst_element(reference, candidate, rms(sums.rows), rms(sums.channels))
+    return found.with_element(worst / eps)
+
+
+def judged(reference: np.ndarray, candidate: np.ndarray, upstream: float | None = None) -> NoiseVerdict:
+    return judge_outputs(figures(reference, candidate), BF16, upstream)
+
+
+def parts(verdict: NoiseVerdict) -> set[str]:
+    return {failed.part for failed in verdict.failed}
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5, 1.0, 2.0, 4.0])
+def test_noise_of_any_healthy_amount_matches(noise: float) -> None:
+    reference = values()
+    verdict = judged(reference, noisy(reference, noise))
+    assert verdict.matches
+    assert verdict.note is not None
+
+
+def test_equal_sides_match_without_a_note() -> None:
+    assert judged(values(), values()) == NoiseVerdict()
+
+
+def test_all_values_too_large_is_scale_and_says_by_how_much() -> None:
+    reference = values()
+    verdict = judged(reference, noisy(1.02 * reference, 0.5))
+    assert parts(verdict) == {"scale"}
+    (failed,) = verdict.failed
+    assert failed.text.startswith("all values are 2.0 % too large; healthy bf16 runs stay within 0.")
+    assert failed.figure == pytest.approx(0.02, rel=0.05)
+    assert failed.limit < failed.figure
+
+
+def test_all_values_too_small_is_named_so() -> None:
+    verdict = judged(values(), noisy(0.95 * values(), 0.5))
+    assert "too small" in verdict.failed[0].text
+
+
+def test_a_constant_added_is_shift() -> None:
+    reference = values() + 0.1
+    assert "shift" in parts(judged(reference, noisy(reference + 0.02, 0.5)))
+    assert "shift" in parts(judged(reference, noisy(reference - 0.02, 0.5)))
+
+
+def test_a_lost_row_is_row_with_its_index() -> None:
+    reference = values()
+    candidate = noisy(reference, 1)
+    candidate[17] = 0
+    verdict = judged(reference, candidate)
+    assert {"row"} <= parts(verdict)
+    assert next(failed.index for failed in verdict.failed if failed.part == "row") == 17
+
+
+def test_a_lost_row_shows_beside_massive_values_and_much_noise_upstream() -> None:
+    reference = values()
+    reference[0, 5] = 3000
+    candidate = noisy(reference, 1)
+    candidate[17] = 0
+    assert "row" in parts(judged(reference, candidate, upstream=8.0))
+
+
+def test_a_lost_channel_is_channel_with_its_index() -> None:
+    reference = values()
+    candidate = noisy(reference, 1)
+    candidate[:, 30] = 0
+    found = {failed.part: failed.index for failed in judged(reference, candidate).failed}
+    assert found["channel"] == 30
+
+
+def test_one_scaled_channel_is_odd() -> None:
+    reference = values()
+    candidate = noisy(reference, 0.5)
+    candidate[:, 30] *= 1.15
+    verdict = judged(reference, candidate)
+    assert parts(verdict) == {"odd_channel"}
+    assert verdict.failed[0].text.startswith("channel 30 is 1")
+
+
+def test_one_spike_is_element() -> None:
+    reference = values()
+    candidate = noisy(reference, 0.5)
+    candidate[3, 4] += 4
+    assert "element" in parts(judged(reference, candidate))
+
+
+def test_coarse_rounding_of_everything_is_level() -> None:
+    reference = values()
+    step = np.abs(reference).max(axis=1, keepdims=True) / 15
+    assert "level" in parts(judged(reference, np.round(reference / step) * step, upstream=1.0))
+
+
+def test_limits_grow_with_the_noise_upstream() -> None:
+    reference = values()
+    candidate = noisy(reference, 10)
+    assert parts(judged(reference, candidate)) == {"level"}
+    assert judged(reference, candidate, upstream=9.0).matches
+
+
+def test_limits_are_half_where_everything_upstream_is_quiet() -> None:
+    reference = values()
+    candidate = noisy(reference, 5)
+    assert judged(reference, candidate).matches
+    assert parts(judged(reference, candidate, upstream=0.0)) == {"level"}
+
+
+def test_a_match_in_much_noise_says_that_it_cannot_judge() -> None:
+    reference = values()
+    verdict = judged(reference, noisy(reference, 7))
+    assert verdict.matches
+    assert verdict.note is not None
+    assert "too high to judge" in verdict.note
+
+
+@given(st.floats(0.0, 3.0), st.integers(0, 50))
+def test_what_a_match_says_it_would_see_it_does_see(noise: float, seed: int) -> None:
+    reference = values(seed)
+    clean = figures(reference, noisy(reference, noise, seed + 1000))
+    assert clean is not None
+    seen = smallest_scale_seen(clean, HALF) * EPS
+    above = judged(reference, noisy(reference * (1 + 1.2 * seen), noise, seed + 1000))
+    below = judged(reference, noisy(reference * (1 + 0.8 * seen), noise, seed + 1000))
+    assert "scale" in parts(above) or "level" in parts(above)
+    assert "scale" not in parts(below)
+
+
+def test_float32_sees_a_thousandth_of_it() -> None:
+    reference = values().astype(np.float32)
+    rng = np.random.default_rng(3)
+    healthy = (reference.astype(np.float64) * (1 + 5e-7 * rng.standard_normal(reference.shape))).astype(np.float32)
+    wrong = (healthy.astype(np.float64) * 1.00002).astype(np.float32)
+    eps = dtypes.eps_of(FP32)
+    assert judge_outputs(figures(reference, healthy, eps), FP32).matches
+    assert "scale" in parts(judge_outputs(figures(reference, wrong, eps), FP32))
+
+
+def test_an_operation_alone_is_held_to_one_rounding() -> None:
+    computed = values()
+    rounded = computed.astype(BF16).astype(np.float64)
+    assert judge_alone(figures(computed, rounded), BF16).matches
+    for wrong in (1.01 * rounded, rounded + 0.01, noisy(computed, 1)):
+        assert not judge_alone(figures(computed, wrong), BF16).matches
+
+
+def test_sums_leave_out_what_is_not_finite_or_not_counted() -> None:
+    reference, candidate = values(rows=8), values(rows=8)
+    reference[0, 0], candidate[1, 1], candidate[2, 2] = np.nan, np.inf, -1e9
+    counted = np.ones(reference.shape, dtype=bool)
+    counted[2, 2] = False
+    sums = PairSums.of(reference, candidate, counted)
+    assert sums.rows.dd.sum() == 0
+    assert sums.rows.count.tolist() == [95, 95, 95, 96, 96, 96, 96, 96]
+    assert sums.channels.count[:3].tolist() == [7, 7, 7]
+
+
+@given(st.integers(0, 1000), st.floats(1.0, 100.0))
+def test_rows_that_are_not_suspicious_hold_no_element_beyond_the_limit(seed: int, limit: float) -> None:
+    reference = values(seed, 12, 16)
+    candidate = reference.copy()
+    rng = np.random.default_rng(seed)
+    candidate[rng.integers(12), rng.integers(16)] += rng.standard_normal() * limit
+    sums = PairSums.of(reference, candidate)
+    suspects = set(suspicious_rows(sums, limit).tolist())
+    sizes = rms(sums.rows), rms(sums.channels)
+    for row in set(range(12)) - suspects:
+        assert worst_element(reference[row], candidate[row], sizes[0][row : row + 1], sizes[1]) <= limit
+
+
+def test_zeros_against_zeros_and_single_values_are_judged_without_a_consensus() -> None:
+    assert figures(np.zeros((4, 4)), np.zeros((4, 4))) is None
+    assert judged(np.ones((1, 1)), np.full((1, 1), 1 + EPS)).matches
+    assert not judged(np.ones((1, 1)), np.full((1, 1), 2.0)).matches
