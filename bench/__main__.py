@@ -12,7 +12,19 @@ from pathlib import Path
 
 from bench.row import Row
 
-PARTS = ("opening", "kernels", "comparing", "capture", "pairing", "align", "locate", "diagnose", "page", "inspecting")
+PARTS = (
+    "opening",
+    "kernels",
+    "comparing",
+    "capture",
+    "clients",
+    "pairing",
+    "align",
+    "locate",
+    "diagnose",
+    "page",
+    "inspecting",
+)
 RESULTS = Path(__file__).parent / "results"
 
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{IoSlice, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -363,10 +363,17 @@ fn incomplete(reason: &str) -> String {
     text
 }
 
+/// Header and values in one call to the system: a trace is thousands of small files.
 fn save(path: &Path, tensor: &Tensor<'_>) -> std::io::Result<()> {
     let mut file = File::create(path)?;
-    file.write_all(&npy::header(tensor.dtype(), tensor.shape()))?;
-    file.write_all(tensor.bytes())
+    let header = npy::header(tensor.dtype(), tensor.shape());
+    let values = tensor.bytes();
+    let written = match file.write_vectored(&[IoSlice::new(&header), IoSlice::new(values)]) {
+        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => 0,
+        other => other?,
+    };
+    file.write_all(header.get(written..).unwrap_or(&[]))?;
+    file.write_all(values.get(written.saturating_sub(header.len())..).unwrap_or(&[]))
 }
 
 /// In place, for the lock is on this very file.
