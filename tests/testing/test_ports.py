@@ -18,6 +18,7 @@ from firstdiff.testing.ports.running import run
 from firstdiff.testing.ports.scoring import gates, score_fault, score_healthy
 from firstdiff.testing.ports.table import Case, cases, ports
 from firstdiff.testing.ports.tables import save
+from firstdiff.testing.ports.variations import WAYS
 from firstdiff.testing.ports.visible import ROUNDING, Checked, difference, problems
 from firstdiff.trace import Trace
 
@@ -56,6 +57,7 @@ def test_it_is_as_large_as_promised() -> None:
     faults = [case for case in cases(["open", "locked"]) if case.kind == "fault"]
     assert len(ports()) >= 11
     assert len(faults) >= 120
+    assert len([case for case in cases(["open", "locked"]) if case.kind == "variation"]) >= 30
     for half in ("open", "locked"):
         assert len([port for port in ports().values() if port.half == half]) == 7
         assert 0.4 < sum(case.half == half for case in faults) / len(faults) < 0.6
@@ -65,6 +67,25 @@ def test_it_is_as_large_as_promised() -> None:
         assert {code for planted in port.faults for code in planted.causes} <= {page.code for page in pages()}, (
             port.name
         )
+
+
+@pytest.mark.parametrize("name", list(WAYS))
+def test_both_sides_of_a_variation_come_to_the_same(name: str, tmp_path: Path) -> None:
+    """The reference's final values are among the candidate's; where padding moves, those of real tokens are."""
+    sides = WAYS[name].sides(ports()[WAYS[name].families[0]], tmp_path)
+    reference, candidate = (final_values(side) for side in sides)
+    places = np.searchsorted(candidate, reference).clip(1, candidate.size - 1)
+    nearest = np.minimum(abs(candidate[places] - reference), abs(candidate[places - 1] - reference))
+    tolerance = 1e-2 if name == "stored as float16" else 1e-4
+    share = np.mean(nearest <= tolerance * (0.1 + abs(reference)))
+    assert share == 1 or (name == "padding right, left" and share > 0.75)
+
+
+def final_values(side: Trace | Path) -> Any:
+    trace = side if isinstance(side, Trace) else fd.open_trace(side)
+    outputs = [tensor for tensor in trace if tensor.record.role not in ("input", "param")]
+    last = [tensor for tensor in outputs if (tensor.name, tensor.key.slot) == (outputs[-1].name, outputs[-1].key.slot)]
+    return np.sort(np.concatenate([tensor.values().read().ravel() for tensor in last]).astype(np.float64))
 
 
 def test_halves_are_whole_families() -> None:

@@ -19,6 +19,7 @@ from firstdiff.testing.ports.places import Places
 from firstdiff.testing.ports.port import Wrong, reference_run
 from firstdiff.testing.ports.scoring import Outcome, score_fault, score_healthy
 from firstdiff.testing.ports.table import Case, fault_of, ports
+from firstdiff.testing.ports.variations import WAYS, Side
 from firstdiff.testing.zoo.architectures import Built
 from firstdiff.testing.zoo.folder import Folder
 
@@ -49,20 +50,23 @@ def reference(family: str) -> Reference:
 def run(case: Case) -> Outcome:
     """Run a case."""
     with tempfile.TemporaryDirectory(prefix="firstdiff-ports-") as name:
-        path = Path(name) / "candidate"
-        made = reference(case.family)
-        planted = fault_of(case)
-        ports()[case.family].run(made.built, Wrong(planted), path)
-        comparison, seconds = _compare(made.path, path, accept_layout=ports()[case.family].accept_layout)
+        folder = Path(name)
+        if case.kind == "variation":
+            way = WAYS[case.name]
+            sides = way.sides(ports()[case.family], folder)
+            return score_healthy(case, *_compare(*sides, partial=way.partial))
+        made, planted, port = reference(case.family), fault_of(case), ports()[case.family]
+        port.run(made.built, Wrong(planted), folder / "candidate")
+        comparison, seconds = _compare(made.path, folder / "candidate", accept_layout=port.accept_layout)
     if planted is None:
         return score_healthy(case, comparison, seconds)
     return score_fault(case, planted, made.places, comparison, seconds)
 
 
 def _compare(
-    reference: Path, candidate: Path, *, accept_layout: tuple[str, ...] = (), partial: bool = False
+    reference: Side, candidate: Side, *, accept_layout: tuple[str, ...] = (), partial: bool = False
 ) -> tuple[Comparison, float]:
-    """Compare two traces; with the seconds of CPU it took."""
+    """Compare two sides; with the seconds of CPU it took."""
     _warm_up()
     options = _OPTIONS | {"accept_layout": accept_layout}
     if partial and "allow_partial" in inspect.signature(compare).parameters:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from firstdiff.errors import UsageError, did_you_mean
 from firstdiff.testing.ports.port import Fault, Half, Port
+from firstdiff.testing.ports.variations import WAYS
 
 Kind = Literal["port", "fault", "variation"]
 _MODELS = (
@@ -55,6 +56,9 @@ def cases(halves: Collection[Half], only: Sequence[str] = ()) -> list[Case]:
     for port in ports().values():
         every.append(Case(port.name, port.half, "port"))
         every += [Case(port.name, port.half, "fault", fault.name) for fault in port.faults]
+        every += [
+            Case(port.name, port.half, "variation", name) for name, way in WAYS.items() if port.name in way.families
+        ]
     known = {word for case in every for word in (case.family, case.name) if word}
     for word in only:
         if word not in known:
