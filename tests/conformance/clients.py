@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.clients.cpp import cpp_program
 from tests.tools import needs
 
 ROOT = Path(__file__).parents[2]
@@ -67,8 +68,14 @@ def _rust() -> list[str]:
     return [str(crate / "target" / "debug" / "examples" / "conformance")]
 
 
+def _cpp() -> list[str]:
+    # the widest instructions there are: what a compiler fuses must not change a draw
+    return [str(cpp_program(ROOT / "clients" / "cpp" / "tests" / "conformance.cpp", "-O2", "-march=native"))]
+
+
 CLIENTS = (
     Client("python", _python, frozenset({"write", "crash", "read", "draws"})),
     Client("javascript", _javascript),
     Client("rust", _rust),
+    Client("cpp", _cpp),
 )
