@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -73,9 +74,17 @@ def _cpp() -> list[str]:
     return [str(cpp_program(ROOT / "clients" / "cpp" / "tests" / "conformance.cpp", "-O2", "-march=native"))]
 
 
+def _c() -> list[str]:
+    from tests.clients.c_recorder import recorder_program
+
+    program = recorder_program(Path(tempfile.mkdtemp(prefix="firstdiff-recorder-")))
+    return [sys.executable, "-m", "tests.clients.c_recorder", str(program)]
+
+
 CLIENTS = (
     Client("python", _python, frozenset({"write", "crash", "read", "draws"})),
     Client("javascript", _javascript),
     Client("rust", _rust),
     Client("cpp", _cpp),
+    Client("c", _c, frozenset({"write", "crash"})),
 )
