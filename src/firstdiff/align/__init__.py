@@ -7,10 +7,10 @@ gives a `Solution`, whose `alignment` turns sources into sources that can be mea
 from firstdiff.align.alignment import Alignment
 from firstdiff.align.fused import solve_fused
 from firstdiff.align.mapping import Mapped, Slice, map_slices
+from firstdiff.align.prechecks import could_be_rearranged
 from firstdiff.align.recipe import Recipe
 from firstdiff.align.rule import Ruling, layout_rule
 from firstdiff.align.samples import Noise
-from firstdiff.align.screen import could_be_rearranged
 from firstdiff.align.shards import solve_shards
 from firstdiff.align.solution import Solution
 from firstdiff.align.solver import solve, solve_stated

@@ -65,6 +65,20 @@ def natural_walks(target: Shape, source: Shape) -> Iterator[Walk]:
         seen.add(plain)
 
 
+def repeating_walks(target: Shape, source: Shape) -> Iterator[Walk]:
+    """Every order of the whole axes of a smaller shape with one more axis along which its values repeat."""
+    if not prod(source) or prod(target) % prod(source):
+        return
+    repeat = Digit(prod(target) // prod(source), 0)
+    seen: set[Walk] = set()
+    for order in permutations(_axes(source)):
+        for at in range(len(order) + 1):
+            walk = merged((*order[:at], repeat, *order[at:]))
+            if walk not in seen and _atoms(walk, target, source) is not None:
+                yield walk
+            seen.add(walk)
+
+
 def _orders(axes: Walk) -> Iterator[Walk]:
     """How these axes would walk through a tensor that has them in another order, for every order."""
     for order in permutations(range(len(axes))):

@@ -22,7 +22,18 @@ from firstdiff.align.proposal import EVIDENCE
 from firstdiff.align.rearrange import Rearrange
 from firstdiff.align.recipe import AnyStep, Recipe, lazy, shapes_after
 from firstdiff.align.rope import Rope
-from firstdiff.align.samples import Level, Noise, centred, coarser, common_value, levels, places, score, widened
+from firstdiff.align.samples import (
+    Level,
+    Noise,
+    centred,
+    coarser,
+    common_value,
+    levels,
+    places,
+    scale_of,
+    score,
+    widened,
+)
 from firstdiff.align.solution import Solution
 from firstdiff.align.steps import Join
 from firstdiff.align.walk import Digit
@@ -163,7 +174,7 @@ class _Trial:
         level = self.levels[-1]
         if not level.centred:
             return self.agreement
-        sides = centred(self.reference, self.reference), centred(self.candidate, self.candidate)
+        sides = (centred(values, scale_of(values)) for values in (self.reference, self.candidate))
         return float(level.noise.same(*sides).mean())
 
 

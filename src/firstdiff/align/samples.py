@@ -52,6 +52,9 @@ class Noise:
     atol: float
     rtol: float
 
+    def scaled(self, factor: float) -> Noise:
+        return Noise(factor * self.atol, factor * self.rtol)
+
     def same(self, reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
         """Element by element; NaN is the same as NaN here, since its place says as much as a number's."""
         with np.errstate(invalid="ignore", over="ignore"):
@@ -66,6 +69,7 @@ class Level:
 
     noise: Noise
     centred: bool = False
+    lenient: bool = False
 
 
 def levels(reference: np.ndarray, candidate: np.ndarray, coarsest: np.dtype) -> list[Level]:
@@ -74,9 +78,9 @@ def levels(reference: np.ndarray, candidate: np.ndarray, coarsest: np.dtype) -> 
     reference, candidate: samples of the values
     coarsest: the coarser type of the two sides
     """
-    found = [Level(noise) for noise in noises(reference, coarsest)]
+    found = [Level(noise, lenient=number > 0) for number, noise in enumerate(noises(reference, coarsest))]
     if spread_of(reference) > 0 and spread_of(candidate) > 0:
-        found.append(Level(Noise(0.2, 0.1), centred=True))
+        found.append(Level(Noise(0.2, 0.1), centred=True, lenient=True))
     return found
 
 
@@ -110,16 +114,19 @@ def coarser(one: np.dtype, other: np.dtype) -> np.dtype:
 
 def spread_of(values: np.ndarray) -> float:
     """Standard deviation of the finite values."""
-    return _centre_and_spread(values)[1]
+    return scale_of(values)[1]
 
 
-def centred(values: np.ndarray, sample: np.ndarray) -> np.ndarray:
-    """Values moved and scaled so that those of the sample have mean 0 and deviation 1."""
-    centre, spread = _centre_and_spread(sample)
-    return np.asarray((values - centre) / spread)
+Scale = tuple[complex | float, float]
 
 
-def _centre_and_spread(values: np.ndarray) -> tuple[complex | float, float]:
+def centred(values: np.ndarray, scale: Scale) -> np.ndarray:
+    """Move and scale values so that those the scale was taken of have mean 0 and standard deviation 1."""
+    return np.asarray((values - scale[0]) / scale[1])
+
+
+def scale_of(values: np.ndarray) -> Scale:
+    """Mean and standard deviation of the finite values."""
     finite = values[np.isfinite(values)]
     largest = float(np.abs(finite).max(initial=0.0))
     if not largest:

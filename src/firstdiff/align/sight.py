@@ -12,12 +12,14 @@ from firstdiff.align.lazy import Lazy
 from firstdiff.align.samples import (
     Level,
     Noise,
+    Scale,
     Score,
     centred,
     coarser,
     common_value,
     levels,
     places,
+    scale_of,
     scattered,
     score,
     telling_pairs,
@@ -46,6 +48,7 @@ class Sight:
     level: Level
     common: complex | float
     rare: tuple[np.ndarray, np.ndarray]
+    scales: tuple[Scale, Scale]
     luck: float = 0.0
 
     @staticmethod
@@ -58,7 +61,8 @@ class Sight:
         if noise is not None:
             found[0] = Level(noise)
         rare = (_rare_places(reference, seen[0], common), _rare_places(candidate, seen[1], common))
-        sights = [Sight(reference, candidate, *seen, level, common, rare) for level in found]
+        scales = scale_of(seen[0]), scale_of(seen[1])
+        sights = [Sight(reference, candidate, *seen, level, common, rare, scales) for level in found]
         return [replace(sight, luck=sight._shuffled().agreement) for sight in sights]
 
     @property
@@ -79,16 +83,17 @@ class Sight:
             reference_sample=self.candidate_sample,
             candidate_sample=self.reference_sample,
             rare=self.rare[::-1],
+            scales=self.scales[::-1],
         )
 
     def reference_at(self, flat: np.ndarray) -> np.ndarray:
-        return self._centred(widened(self.reference.take(flat)), self.reference_sample)
+        return self._centred(widened(self.reference.take(flat)), self.scales[0])
 
     def candidate_at(self, flat: np.ndarray) -> np.ndarray:
-        return self._centred(widened(self.candidate.take(flat)), self.candidate_sample)
+        return self._centred(widened(self.candidate.take(flat)), self.scales[1])
 
-    def _centred(self, values: np.ndarray, sample: np.ndarray) -> np.ndarray:
-        return centred(values, sample) if self.level.centred else values
+    def _centred(self, values: np.ndarray, scale: Scale) -> np.ndarray:
+        return centred(values, scale) if self.level.centred else values
 
     def same(self, reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
         return self.level.noise.same(reference, candidate)
@@ -98,8 +103,21 @@ class Sight:
 
     def ends_agree(self) -> bool:
         """Whether the first elements are the same and the last are, as under any change that keeps the ends."""
-        ends = [side(np.array([0, tensor.size - 1])) for side, tensor in self._sides()]
-        return bool(self.same(*ends).all())
+        return bool(self.same(*self._ends()).all())
+
+    def an_end_agrees(self) -> bool:
+        """Whether the first or the last elements are the same: damage may hide one of them."""
+        return bool(self.same(*self._ends()).any())
+
+    def _ends(self) -> list[np.ndarray]:
+        return [side(np.array([0, tensor.size - 1])) for side, tensor in self._sides()]
+
+    def agreement(self, flat: np.ndarray, *, slack: float = 1.0) -> float | None:
+        """The share that agrees at the same places of those that tell anything; None if none does."""
+        reference, candidate = self.reference_at(flat), self.candidate_at(flat)
+        telling = self.telling(reference, candidate)
+        agreed = self.level.noise.scaled(slack).same(reference, candidate) & telling
+        return float(agreed.sum() / telling.sum()) if telling.any() else None
 
     def potential(self) -> float:
         """The evidence a perfect recipe would have: none where one side is the same number nearly everywhere."""
@@ -114,8 +132,10 @@ class Sight:
     def _shuffled(self) -> Score:
         """The samples compared out of step."""
         reference, candidate = (
-            self._centred(sample, sample)[(scattered(_FEW, salt) % np.uint64(sample.size)).astype(np.int64)]
-            for salt, sample in ((8, self.reference_sample), (9, self.candidate_sample))
+            self._centred(sample[(scattered(_FEW, salt) % np.uint64(sample.size)).astype(np.int64)], scale)
+            for salt, sample, scale in zip(
+                (8, 9), (self.reference_sample, self.candidate_sample), self.scales, strict=True
+            )
         )
         return score(reference, candidate, self.level.noise, self._common(), candidate)
 
@@ -124,13 +144,13 @@ class Sight:
 
     def score(self, flat: np.ndarray) -> Score:
         """How well the two agree at the same places; their shapes are the same by now."""
-        others = self._centred(self.candidate_sample, self.candidate_sample)
+        others = self._centred(self.candidate_sample, self.scales[1])
         return score(self.reference_at(flat), self.candidate_at(flat), self.level.noise, self._common(), others)
 
     def _common(self) -> complex | float:
         if not self.level.centred:
             return self.common
-        return complex(centred(np.asarray(self.common), self.reference_sample))
+        return complex(centred(np.asarray(self.common), self.scales[0]))
 
 
 def _sampled(tensor: Lazy) -> np.ndarray:

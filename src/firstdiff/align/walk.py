@@ -96,6 +96,9 @@ class Budget:
             self.stopped = perf_counter() >= self.deadline
         return self.stopped
 
+    def limit(self, most: int) -> None:
+        self.left = min(self.left, most)
+
     def part(self, most: int) -> Budget:
         """Set some aside for one search; what it does not spend comes back with `merge`."""
         taken = min(most, max(self.left, 0))

@@ -52,6 +52,8 @@ def _prepare(sight: Sight) -> Iterable[Prepared]:
     reference_is_larger = sight.reference.size > sight.candidate.size
     view = sight if reference_is_larger else sight.mirrored()
     for cut in _cuts(view.reference.shape, view.candidate.size):
+        if view.level.lenient and not cut.shows_in(view.candidate.shape):
+            continue
         for start in _starts(view, cut):
             steps = cut.steps(view.reference.shape, start)
             yield Prepared(

@@ -29,4 +29,4 @@ def _prepare(sight: Sight) -> Iterable[Prepared]:
         yield replace(added, reference=(Unstack(0), Sum()))
 
 
-SUM = Strategy("partial sums along the first axis", _supports, _prepare, cost=30)
+SUM = Strategy("partial sums along the first axis", _supports, _prepare, cost=30, moves_only=False)
