@@ -12,7 +12,7 @@ from firstdiff.align.derived import Pulled
 from firstdiff.align.lazy import Lazy
 from firstdiff.align.recipe import Recipe, lazy
 from firstdiff.align.steps import Step
-from firstdiff.align.tiled import Tiled
+from firstdiff.align.strided import Tiled
 from firstdiff.errors import UsageError
 from firstdiff.trace import ArraySource, Source
 

@@ -12,7 +12,7 @@ from firstdiff.align.crop import Crop
 from firstdiff.align.join import Concat
 from firstdiff.align.notation import Shape
 from firstdiff.align.steps import Arguments, Step, axis_of, write_call
-from firstdiff.align.tiled import Tiled
+from firstdiff.align.strided import Tiled
 from firstdiff.errors import UsageError
 
 

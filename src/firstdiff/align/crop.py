@@ -10,7 +10,7 @@ import numpy as np
 
 from firstdiff.align.notation import Shape
 from firstdiff.align.steps import Step
-from firstdiff.align.tiled import Tiled
+from firstdiff.align.strided import Tiled
 from firstdiff.errors import UsageError
 
 _RANGE = re.compile(r"(?P<start>-?\d+)?\s*:\s*(?P<stop>-?\d+)?")

@@ -9,7 +9,7 @@ import numpy as np
 
 from firstdiff.align.notation import Bound, Pattern, Shape, bind, parse_pattern
 from firstdiff.align.steps import Step
-from firstdiff.align.tiled import Tiled
+from firstdiff.align.strided import Tiled
 
 
 @final

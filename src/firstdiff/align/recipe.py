@@ -21,7 +21,7 @@ from firstdiff.align.notation import Shape
 from firstdiff.align.rearrange import Rearrange
 from firstdiff.align.rope import Rope
 from firstdiff.align.steps import Arguments, Assembly, Join, Step
-from firstdiff.align.tiled import Tiled
+from firstdiff.align.strided import Tiled
 from firstdiff.errors import UsageError, did_you_mean
 from firstdiff.trace import Source
 

@@ -13,7 +13,7 @@ from firstdiff.align.join import Concat
 from firstdiff.align.notation import Shape
 from firstdiff.align.rearrange import Rearrange
 from firstdiff.align.steps import Arguments, Step, axis_of, write_call
-from firstdiff.align.tiled import Tiled
+from firstdiff.align.strided import Tiled
 from firstdiff.errors import UsageError
 
 _TO_INTERLEAVED = Rearrange.parse("a h (two=2 d) b -> a h (d two) b")

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from firstdiff.align.notation import Shape
-from firstdiff.align.tiled import Tiled
+from firstdiff.align.strided import Tiled
 from firstdiff.errors import UsageError
 
 _CALL = re.compile(r"(?P<name>\w+)\((?P<arguments>[^()]*)\)")
