@@ -8,7 +8,7 @@ from itertools import chain, pairwise, permutations
 from math import prod
 
 from firstdiff.align.notation import Axis, Group, Pattern, Shape
-from firstdiff.align.rearrange import Rearrange
+from firstdiff.align.steps import Rearrange
 from firstdiff.align.walk import Digit, Walk, merged
 
 _LONGEST_HEAD = 512

@@ -10,9 +10,8 @@ from typing import Literal
 
 from firstdiff.align.join import Concat, Stack, Sum
 from firstdiff.align.notation import Axis, Group, Pattern, Shape, parse_side
-from firstdiff.align.rearrange import Rearrange
 from firstdiff.align.recipe import Recipe
-from firstdiff.align.steps import Join
+from firstdiff.align.steps import Join, Rearrange
 from firstdiff.errors import UsageError
 
 Kind = Literal["sharded", "partial", "replicated"]

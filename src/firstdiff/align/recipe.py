@@ -13,14 +13,12 @@ from math import prod
 from typing import TypeVar
 
 from firstdiff.align.chunks import Chunks, Ungroup
-from firstdiff.align.crop import Crop
 from firstdiff.align.derived import Assembled, Pulled, Summed
 from firstdiff.align.join import Concat, Pick, Stack, Sum, Unstack
 from firstdiff.align.lazy import Lazy
 from firstdiff.align.notation import Shape
-from firstdiff.align.rearrange import Rearrange
 from firstdiff.align.rope import Rope
-from firstdiff.align.steps import Arguments, Assembly, Join, Step
+from firstdiff.align.steps import Arguments, Assembly, Crop, Join, Rearrange, Step
 from firstdiff.align.strided import Tiled
 from firstdiff.errors import UsageError, did_you_mean
 from firstdiff.trace import Source

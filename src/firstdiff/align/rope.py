@@ -8,11 +8,9 @@ from typing import final
 
 import numpy as np
 
-from firstdiff.align.crop import Crop
 from firstdiff.align.join import Concat
 from firstdiff.align.notation import Shape
-from firstdiff.align.rearrange import Rearrange
-from firstdiff.align.steps import Arguments, Step, axis_of, write_call
+from firstdiff.align.steps import Arguments, Crop, Rearrange, Step, axis_of, write_call
 from firstdiff.align.strided import Tiled
 from firstdiff.errors import UsageError
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from firstdiff.align.arrangement import arrangement_of
-from firstdiff.align.crop import Crop
 from firstdiff.align.notation import Shape
 from firstdiff.align.recipe import AnyStep
 from firstdiff.align.sight import Sight
+from firstdiff.align.steps import Crop
 from firstdiff.align.strategy import Prepared, Strategy, same_size
 from firstdiff.align.walk import Digit, divisors
 
