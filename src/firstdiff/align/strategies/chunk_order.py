@@ -9,10 +9,10 @@ from math import lgamma, prod
 
 import numpy as np
 
-from firstdiff.align.chunks import Chunks, order_cause
 from firstdiff.align.notation import Shape
 from firstdiff.align.samples import scattered
 from firstdiff.align.sight import Sight
+from firstdiff.align.steps_axis import Chunks, order_cause
 from firstdiff.align.strategy import Prepared, Strategy, same_size
 from firstdiff.align.walk import divisors
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from firstdiff.align.chunks import Ungroup
 from firstdiff.align.sight import Sight
+from firstdiff.align.steps_axis import Ungroup
 from firstdiff.align.strategy import Prepared, Strategy, same_size
 from firstdiff.align.walk import divisors
 

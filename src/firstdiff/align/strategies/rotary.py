@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firstdiff.align.rope import Rope
 from firstdiff.align.sight import Sight
+from firstdiff.align.steps_axis import Rope
 from firstdiff.align.strategy import Prepared, Strategy, same_size
 from firstdiff.align.walk import divisors
 
