@@ -8,12 +8,12 @@ from itertools import permutations
 
 from firstdiff.align.alignment import Alignment
 from firstdiff.align.hints import Hints
-from firstdiff.align.join import Concat, Pick
 from firstdiff.align.joined import Options, Parts, concat_axes, plainly_joined, solve_joined
 from firstdiff.align.recipe import Recipe
 from firstdiff.align.samples import Noise
 from firstdiff.align.solution import Solution
 from firstdiff.align.steps_axis import Chunks
+from firstdiff.align.steps_join import Concat, Pick
 from firstdiff.align.strategy import Strategy
 from firstdiff.trace import Source
 

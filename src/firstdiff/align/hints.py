@@ -13,7 +13,6 @@ import numpy as np
 
 from firstdiff.align.alignment import Alignment
 from firstdiff.align.arrangement import arrangement_of, is_forced
-from firstdiff.align.join import Pick
 from firstdiff.align.lazy import Lazy
 from firstdiff.align.notation import Shape, bind
 from firstdiff.align.proposal import EVIDENCE
@@ -33,6 +32,7 @@ from firstdiff.align.samples import (
 from firstdiff.align.solution import Solution
 from firstdiff.align.steps import Crop, Join, Rearrange
 from firstdiff.align.steps_axis import Chunks, Rope, Ungroup, order_cause
+from firstdiff.align.steps_join import Pick
 from firstdiff.align.walk import Digit
 from firstdiff.errors import UsageError
 from firstdiff.trace import Source

@@ -13,11 +13,11 @@ from math import prod
 from typing import TypeVar
 
 from firstdiff.align.derived import Assembled, Pulled, Summed
-from firstdiff.align.join import Concat, Pick, Stack, Sum, Unstack
 from firstdiff.align.lazy import Lazy
 from firstdiff.align.notation import Shape
 from firstdiff.align.steps import Arguments, Assembly, Crop, Join, Rearrange, Step
 from firstdiff.align.steps_axis import Chunks, Rope, Ungroup
+from firstdiff.align.steps_join import Concat, Pick, Stack, Sum, Unstack
 from firstdiff.align.strided import Tiled
 from firstdiff.errors import UsageError, did_you_mean
 from firstdiff.trace import Source

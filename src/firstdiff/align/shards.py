@@ -11,13 +11,13 @@ import numpy as np
 from firstdiff.align.alignment import Alignment
 from firstdiff.align.dims import Dims
 from firstdiff.align.hints import Hints
-from firstdiff.align.join import Concat, Stack, Sum
 from firstdiff.align.joined import Options, Parts, concat_axes, solve_after, solve_joined
 from firstdiff.align.recipe import Recipe, lazy
 from firstdiff.align.samples import Noise, places, widened
 from firstdiff.align.solution import Solution
 from firstdiff.align.solver import SAME, share_same, solve
 from firstdiff.align.steps import Rearrange
+from firstdiff.align.steps_join import Concat, Stack, Sum
 from firstdiff.align.strategy import Strategy
 from firstdiff.trace import Source
 

@@ -8,9 +8,9 @@ from typing import final
 
 import numpy as np
 
-from firstdiff.align.join import Concat
 from firstdiff.align.notation import Shape
 from firstdiff.align.steps import Arguments, Crop, Rearrange, Step, axis_of, write_call
+from firstdiff.align.steps_join import Concat
 from firstdiff.align.strided import Tiled
 from firstdiff.errors import UsageError
 

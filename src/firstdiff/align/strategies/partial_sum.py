@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 
-from firstdiff.align.join import Sum, Unstack
 from firstdiff.align.notation import Shape
 from firstdiff.align.sight import Sight
+from firstdiff.align.steps_join import Sum, Unstack
 from firstdiff.align.strategy import Prepared, Strategy
 
 
