@@ -4,11 +4,10 @@
 gives a `Solution`, whose `alignment` turns sources into sources that can be measured as they come.
 """
 
-from firstdiff.align.alignment import Alignment
 from firstdiff.align.fused import solve_fused
 from firstdiff.align.mapping import Mapped, Slice, map_slices
 from firstdiff.align.prechecks import could_be_rearranged
-from firstdiff.align.recipe import Recipe
+from firstdiff.align.recipe import Alignment, Recipe
 from firstdiff.align.rule import Ruling, layout_rule
 from firstdiff.align.samples import Noise
 from firstdiff.align.shards import solve_shards

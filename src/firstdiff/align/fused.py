@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
 
-from firstdiff.align.alignment import Alignment
 from firstdiff.align.hints import Hints
 from firstdiff.align.joined import Options, Parts, concat_axes, plainly_joined, solve_joined
-from firstdiff.align.recipe import Recipe
+from firstdiff.align.recipe import Alignment, Recipe
 from firstdiff.align.samples import Noise
 from firstdiff.align.solution import Solution
 from firstdiff.align.steps_axis import Chunks

@@ -11,12 +11,11 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from firstdiff.align.alignment import Alignment
 from firstdiff.align.arrangement import arrangement_of, is_forced
 from firstdiff.align.lazy import Lazy
 from firstdiff.align.notation import Shape, bind
 from firstdiff.align.proposal import EVIDENCE
-from firstdiff.align.recipe import AnyStep, Recipe, lazy, shapes_after
+from firstdiff.align.recipe import Alignment, AnyStep, Recipe, lazy, shapes_after
 from firstdiff.align.samples import (
     Level,
     Noise,

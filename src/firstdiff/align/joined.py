@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from firstdiff.align.alignment import Alignment
 from firstdiff.align.notation import Shape
-from firstdiff.align.recipe import Recipe, lazy
+from firstdiff.align.recipe import Alignment, Recipe, lazy
 from firstdiff.align.samples import Noise
 from firstdiff.align.solution import Solution
 from firstdiff.align.solver import SAME, share_same, solve

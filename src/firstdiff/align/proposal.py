@@ -11,12 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from firstdiff.align.alignment import Alignment
 from firstdiff.align.arrangement import arrangement_of, cuts, is_forced, natural_walks, repeating_walks
-from firstdiff.align.derived import Pulled
 from firstdiff.align.lazy import Lazy
 from firstdiff.align.notation import Shape
-from firstdiff.align.recipe import AnyStep, Recipe, lazy
+from firstdiff.align.recipe import Alignment, AnyStep, Pulled, Recipe, lazy
 from firstdiff.align.samples import NOTHING, Score, places
 from firstdiff.align.sight import Sight
 from firstdiff.align.steps import Step

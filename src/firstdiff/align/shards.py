@@ -8,11 +8,10 @@ from itertools import product
 
 import numpy as np
 
-from firstdiff.align.alignment import Alignment
 from firstdiff.align.dims import Dims
 from firstdiff.align.hints import Hints
 from firstdiff.align.joined import Options, Parts, concat_axes, solve_after, solve_joined
-from firstdiff.align.recipe import Recipe, lazy
+from firstdiff.align.recipe import Alignment, Recipe, lazy
 from firstdiff.align.samples import Noise, places, widened
 from firstdiff.align.solution import Solution
 from firstdiff.align.solver import SAME, share_same, solve

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firstdiff import schema
-from firstdiff.align.alignment import Alignment
+from firstdiff.align.recipe import Alignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ from dataclasses import replace
 from math import exp, prod
 from typing import final
 
-from firstdiff.align.alignment import Alignment
 from firstdiff.align.arrangement import arrangement_of
 from firstdiff.align.dims import Dims, stated_recipe
 from firstdiff.align.hints import Hints
@@ -32,7 +31,7 @@ from firstdiff.align.proposal import (
     score_of,
     stays_in_place,
 )
-from firstdiff.align.recipe import Recipe, lazy
+from firstdiff.align.recipe import Alignment, Recipe, lazy
 from firstdiff.align.samples import Noise, coarser, is_coarse, noises, places, widened
 from firstdiff.align.sight import Sight
 from firstdiff.align.solution import Solution
