@@ -8,7 +8,7 @@ from firstdiff.align import could_be_rearranged, solve
 from firstdiff.align.lazy import Lazy
 from firstdiff.align.prechecks import SharedValues, could_have_moved, has_duplicates
 from firstdiff.align.recipe import lazy
-from firstdiff.align.samples import Noise
+from firstdiff.align.sampling import Noise
 from firstdiff.measure import measure_statistics
 from firstdiff.schema import Statistics
 from firstdiff.trace import ArraySource

@@ -9,7 +9,7 @@ from itertools import permutations
 from firstdiff.align.hints import Hints
 from firstdiff.align.joined import Options, Parts, concat_axes, plainly_joined, solve_joined
 from firstdiff.align.recipe import Alignment, Recipe
-from firstdiff.align.samples import Noise
+from firstdiff.align.sampling import Noise
 from firstdiff.align.solution import Solution
 from firstdiff.align.steps_axis import Chunks
 from firstdiff.align.steps_join import Concat, Pick

@@ -16,7 +16,7 @@ from firstdiff.align.lazy import Lazy
 from firstdiff.align.notation import Shape, bind
 from firstdiff.align.proposal import EVIDENCE
 from firstdiff.align.recipe import Alignment, AnyStep, Recipe, lazy, shapes_after
-from firstdiff.align.samples import (
+from firstdiff.align.sampling import (
     Level,
     Noise,
     centred,

@@ -8,7 +8,7 @@ from time import perf_counter
 
 from firstdiff.align.notation import Shape
 from firstdiff.align.recipe import Alignment, Recipe, lazy
-from firstdiff.align.samples import Noise
+from firstdiff.align.sampling import Noise
 from firstdiff.align.solution import Solution
 from firstdiff.align.solver import SAME, share_same, solve
 from firstdiff.align.strategy import Strategy, in_order

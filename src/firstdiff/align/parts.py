@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from firstdiff.align.proposal import score_of
 from firstdiff.align.recipe import Alignment, Recipe
-from firstdiff.align.samples import places
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight, places
 from firstdiff.align.steps import Crop
 
 _MOST_PARTS = 64

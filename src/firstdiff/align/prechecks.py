@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from firstdiff.align.lazy import Lazy
-from firstdiff.align.samples import Noise, places
+from firstdiff.align.sampling import Noise, places
 from firstdiff.schema import Statistics
 
 _SLACK = 0.02  # of the spread: as much as rounding to bf16 moves any of the figures

@@ -15,8 +15,7 @@ from firstdiff.align.arrangement import arrangement_of, cuts, is_forced, natural
 from firstdiff.align.lazy import Lazy
 from firstdiff.align.notation import Shape
 from firstdiff.align.recipe import Alignment, AnyStep, Pulled, Recipe, lazy
-from firstdiff.align.samples import NOTHING, Score, places
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import NOTHING, Score, Sight, places
 from firstdiff.align.steps import Step
 from firstdiff.align.strategy import Prepared
 from firstdiff.align.walk import Budget, Digit, Walk, WalkSearch, walked

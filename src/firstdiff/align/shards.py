@@ -12,7 +12,7 @@ from firstdiff.align.dims import Dims
 from firstdiff.align.hints import Hints
 from firstdiff.align.joined import Options, Parts, concat_axes, solve_after, solve_joined
 from firstdiff.align.recipe import Alignment, Recipe, lazy
-from firstdiff.align.samples import Noise, places, widened
+from firstdiff.align.sampling import Noise, places, widened
 from firstdiff.align.solution import Solution
 from firstdiff.align.solver import SAME, share_same, solve
 from firstdiff.align.steps import Rearrange

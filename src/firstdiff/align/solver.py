@@ -32,8 +32,7 @@ from firstdiff.align.proposal import (
     stays_in_place,
 )
 from firstdiff.align.recipe import Alignment, Recipe, lazy
-from firstdiff.align.samples import Noise, coarser, is_coarse, noises, places, widened
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Noise, Sight, coarser, is_coarse, noises, places, widened
 from firstdiff.align.solution import Solution
 from firstdiff.align.strategy import Strategy, in_order
 from firstdiff.align.walk import Budget, Digit

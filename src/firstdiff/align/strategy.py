@@ -9,7 +9,7 @@ from math import prod
 from firstdiff import plugins
 from firstdiff.align.notation import Shape
 from firstdiff.align.recipe import AnyStep
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

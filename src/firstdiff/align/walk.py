@@ -16,8 +16,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from firstdiff.align.samples import places, scattered
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight, places, scattered
 
 _TESTS = 12  # places compared at each end for every stride
 _MORE_TESTS = 40  # where many of them have the common value, which tells nothing

@@ -7,8 +7,7 @@ from math import prod
 
 from firstdiff.align.notation import Shape
 from firstdiff.align.prechecks import has_duplicates
-from firstdiff.align.samples import noises
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight, noises
 from firstdiff.align.strategy import Prepared, Strategy, same_size
 
 

@@ -10,8 +10,7 @@ from math import lgamma, prod
 import numpy as np
 
 from firstdiff.align.notation import Shape
-from firstdiff.align.samples import scattered
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight, scattered
 from firstdiff.align.steps_axis import Chunks, order_cause
 from firstdiff.align.strategy import Prepared, Strategy, same_size
 from firstdiff.align.walk import divisors

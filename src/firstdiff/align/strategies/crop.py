@@ -11,7 +11,7 @@ import numpy as np
 from firstdiff.align.arrangement import arrangement_of
 from firstdiff.align.notation import Shape
 from firstdiff.align.recipe import AnyStep
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight
 from firstdiff.align.steps import Crop
 from firstdiff.align.strategy import Prepared, Strategy, same_size
 from firstdiff.align.walk import Digit, divisors

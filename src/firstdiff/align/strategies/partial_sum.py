@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from firstdiff.align.notation import Shape
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight
 from firstdiff.align.steps_join import Sum, Unstack
 from firstdiff.align.strategy import Prepared, Strategy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight
 from firstdiff.align.steps_axis import Rope
 from firstdiff.align.strategy import Prepared, Strategy, same_size
 from firstdiff.align.walk import divisors
