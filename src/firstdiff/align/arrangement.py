@@ -9,7 +9,7 @@ from math import prod
 
 from firstdiff.align.notation import Axis, Group, Pattern, Shape
 from firstdiff.align.steps import Rearrange
-from firstdiff.align.walk import Digit, Walk, merged
+from firstdiff.align.stride_search import Digit, Walk, merged
 
 _LONGEST_HEAD = 512
 _MOST_AXES = 6

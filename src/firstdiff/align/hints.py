@@ -32,7 +32,7 @@ from firstdiff.align.solution import Solution
 from firstdiff.align.steps import Crop, Join, Rearrange
 from firstdiff.align.steps_axis import Chunks, Rope, Ungroup, order_cause
 from firstdiff.align.steps_join import Pick
-from firstdiff.align.walk import Digit
+from firstdiff.align.stride_search import Digit
 from firstdiff.errors import UsageError
 from firstdiff.trace import Source
 

@@ -18,7 +18,7 @@ from firstdiff.align.recipe import Alignment, AnyStep, Pulled, Recipe, lazy
 from firstdiff.align.sampling import NOTHING, Score, Sight, places
 from firstdiff.align.steps import Step
 from firstdiff.align.strategy import Prepared
-from firstdiff.align.walk import Budget, Digit, Walk, WalkSearch, walked
+from firstdiff.align.stride_search import Budget, Digit, Walk, WalkSearch, walked
 
 _SAMPLE = 1024
 _ROUNDS = 96

@@ -35,7 +35,7 @@ from firstdiff.align.recipe import Alignment, Recipe, lazy
 from firstdiff.align.sampling import Noise, Sight, coarser, is_coarse, noises, places, widened
 from firstdiff.align.solution import Solution
 from firstdiff.align.strategy import Strategy, in_order
-from firstdiff.align.walk import Budget, Digit
+from firstdiff.align.stride_search import Budget, Digit
 from firstdiff.trace import Source
 
 _QUICK = 192

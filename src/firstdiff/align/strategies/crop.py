@@ -14,7 +14,7 @@ from firstdiff.align.recipe import AnyStep
 from firstdiff.align.sampling import Sight
 from firstdiff.align.steps import Crop
 from firstdiff.align.strategy import Prepared, Strategy, same_size
-from firstdiff.align.walk import Digit, divisors
+from firstdiff.align.stride_search import Digit, divisors
 
 _MOST_STARTS = 16
 _MOST_PLACES = 1 << 16

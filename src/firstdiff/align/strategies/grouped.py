@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from firstdiff.align.sampling import Sight
 from firstdiff.align.steps_axis import Ungroup
 from firstdiff.align.strategy import Prepared, Strategy, same_size
-from firstdiff.align.walk import divisors
+from firstdiff.align.stride_search import divisors
 
 _MOST_GROUPS = 128
 
