@@ -31,12 +31,13 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """One side of a row; `name` is the tensor's key on that side."""
+    """One side of a row; `keys` are the tensors it is made of, and `name` shows them as one text."""
 
     name: str
     shape: tuple[int, ...] | None
     dtype: str | None
     statistics: Statistics | None = None
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,29 @@ class Tolerance:
     source: str = "default"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgingBasis:
+    """What other tolerances can be judged by without the data.
+
+    elements .. sampled: the fields of `measure.Envelope`
+    both_nan, conflicting: elements that are NaN on both sides; NaN or Inf that the other side does not share
+    types: the dtypes that decide the default tolerance; `scale` is the reference's deviation
+    """
+
+    elements: int
+    max_abs: float
+    max_rel: float
+    at_zero: float
+    corners: tuple[tuple[float, float], ...]
+    slack: float
+    cells: tuple[tuple[int | None, int, int], ...]
+    sampled: int
+    both_nan: int = 0
+    conflicting: int = 0
+    types: tuple[str, str] = ("float32", "float32")
+    scale: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Required:
     """The atol alone, or the rtol alone, that would have let the pair match; None where none would."""
@@ -169,8 +193,8 @@ class Isolated:
 class Pair:
     """One row: two tensors that belong together, or one that has no partner.
 
-    `envelope` is what other tolerances can be judged by without the data (`measure.Envelope.from_plain`).
-    `origin_reason` says how `origin` is known; it begins with "estimate:" where it is one.
+    `envelope` is what other tolerances can be judged by without the data. `origin_reason` says how `origin` is
+    known, `origin_estimated` that it is the likeliest and not certain.
     """
 
     index: int
@@ -197,8 +221,9 @@ class Pair:
     recovers_from: int | None = None
     where: Where | None = None
     diagnosis: tuple[Diagnosis, ...] = ()
-    envelope: Mapping[str, Any] | None = None
+    envelope: JudgingBasis | None = None
     origin_reason: str | None = None
+    origin_estimated: bool = False
     isolated: Isolated | None = None
 
 

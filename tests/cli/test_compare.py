@@ -155,6 +155,26 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
     assert list(report.parent.iterdir()) == []
 
 
+def test_ctrl_c_prints_what_was_found_until_then(tmp_path: Path) -> None:
+    for side, first in (("a", 0.0), ("b", 1.0)):
+        (tmp_path / side).mkdir()
+        np.save(tmp_path / side / "0.npy", np.full(1000, first, np.float32))
+        for n in range(1, 8):
+            with (tmp_path / side / f"{n}.npy").open("wb") as file:
+                header = {"descr": "<f4", "fortran_order": False, "shape": (1 << 28,)}
+                np.lib.format.write_array_header_1_0(file, header)
+                file.truncate(128 + (1 << 30))
+    command = [*COMMAND, str(tmp_path / "a"), str(tmp_path / "b"), "--engine", "numpy"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(2.5)
+    assert process.poll() is None, "it must still be at work for the test to mean anything"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (130, "firstdiff: stopped\n")
+    assert "First divergence: 0" in out
+    assert "incomplete" in out.lower()
+
+
 def test_ctrl_c_that_a_library_swallows_still_stops_the_run() -> None:
     with suppress(KeyboardInterrupt):
         on_interrupt()

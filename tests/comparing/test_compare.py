@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import firstdiff as fd
+from firstdiff.comparing import Progress, Stage
 from firstdiff.errors import SettingsError, UsageError
 from firstdiff.json_text import to_json
 from firstdiff.trace import ArraySource, Record, Tensor, Trace, TraceWriter
@@ -164,8 +165,8 @@ def test_a_file_that_changes_while_being_read_is_a_failed_row(tmp_path: Path, ch
     target = tmp_path / "b" / "x.npy"
     changed = threading.Event()
 
-    def meddle(*_: Any) -> None:
-        if not changed.is_set():
+    def meddle(progress: Progress) -> None:
+        if progress.total and not changed.is_set():
             changed.set()
             if change == "rewritten":
                 with target.open("r+b") as file:
@@ -175,19 +176,23 @@ def test_a_file_that_changes_while_being_read_is_a_failed_row(tmp_path: Path, ch
                 with target.open("r+b") as file:
                     file.truncate(1_000_000)
 
-    comparison = fd.compare(tmp_path / "a", tmp_path / "b", progress=meddle, threads=1)
+    comparison = fd.compare(tmp_path / "a", tmp_path / "b", on_progress=meddle, threads=1)
     assert comparison.pairs[0].status == "failed"
     assert comparison.verdict == "not_compared"
 
 
 def test_progress_reaches_its_end(sample: tuple[Path, Path]) -> None:
-    seen: list[tuple[int, int]] = []
-    fd.compare(*sample, progress=lambda done, total: seen.append((done, total)))
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert seen[-1][0] == seen[-1][1] > 0
+    told: list[Progress] = []
+    found = fd.compare(*sample, on_progress=told.append)
+    assert list(dict.fromkeys(progress.stage for progress in told)) == list(Stage)
+    measuring = [progress for progress in told if progress.stage == Stage.MEASURING]
+    assert [progress.done for progress in measuring] == sorted(progress.done for progress in measuring)
+    assert measuring[-1].done == measuring[-1].total > 0
+    assert measuring[0].first is None
+    assert measuring[-1].first == found.first_divergence.key
 
 
-@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@pytest.mark.parametrize("engine", ["numpy", "auto"])
 def test_threads_and_engines_agree(sample: tuple[Path, Path], engine: str) -> None:
     def rows(threads: int) -> list[Any]:
         return [(pair.status, pair.metrics) for pair in fd.compare(*sample, engine=engine, threads=threads).pairs]

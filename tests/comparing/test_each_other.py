@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstdiff.comparing import Options, each_other
-from firstdiff.comparing.each_other import compare_each_other
+from firstdiff.comparing import Options, single_trace
+from firstdiff.comparing.single_trace import compare_each_other
 from firstdiff.trace import Trace
 
 
@@ -28,7 +28,7 @@ def test_nothing_of_one_shape_is_never_a_match() -> None:
 
 
 def test_too_many_pairs_are_cut_off_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(each_other, "MOST_PAIRS", 2)
+    monkeypatch.setattr(single_trace, "MOST_PAIRS", 2)
     seen = compare_each_other(Trace.from_arrays({name: np.ones(1) for name in "abcd"}), Options())
     assert len(seen.pairs) == 2
     assert seen.warnings == ("of 6 pairs of equal shape the first 2 were compared",)

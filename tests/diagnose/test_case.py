@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from firstdiff.diagnose import Case, diagnose
+from firstdiff.diagnose import Case, diagnose, sites_of
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
 from firstdiff.diagnose.sample import MOST_ELEMENTS, part_in_words, part_to_look_at
-from firstdiff.locate import locate
+from firstdiff.locate import RowGraph, locate
 from firstdiff.trace import Trace
 from tests.diagnose.pairs import randn, traced
 from tests.locate.compared import rows_of
@@ -39,7 +39,9 @@ class Looks(Hypothesis):
 def case_of(reference: Trace | dict[str, Any], candidate: Trace | dict[str, Any], key: str | None = None) -> Case:
     rows = rows_of(reference, candidate)
     looks = Looks()
-    diagnose(rows, locate(rows, order="recorded"), [looks], only=key)
+    graph = RowGraph(rows)
+    sites = sites_of(locate(graph, order="recorded")) if key is None else [row.index for row in rows if row.key == key]
+    diagnose(graph, sites, hypotheses=[looks])
     return looks.seen[0]
 
 

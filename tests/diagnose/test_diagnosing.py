@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 import firstdiff as fd
-from firstdiff.diagnose import Case, Explanation, Hypothesis, diagnose
+from firstdiff.diagnose import Case, Explanation, Hypothesis, diagnose, sites_of
 from firstdiff.errors import ReadError
-from firstdiff.locate import locate
-from firstdiff.schema import Pair
+from firstdiff.locate import RowGraph, locate
+from firstdiff.schema import Diagnosis
 from tests.diagnose.pairs import assert_first, compared, randn, traced
 from tests.locate.compared import rows_of
 
@@ -50,15 +50,21 @@ class Doubled(Hypothesis):
         yield Explanation(cause=self.code, fit=case.fit(predicted), evidence="twice", fix="halve it")
 
 
-def diagnosed(hypotheses: list[Hypothesis], only: str | None = None) -> tuple[tuple[Pair, ...], tuple[str, ...]]:
+def diagnosed(
+    hypotheses: list[Hypothesis], only: str | None = None
+) -> tuple[Mapping[int, tuple[Diagnosis, ...]], tuple[str, ...]]:
     rows = rows_of({"x": VALUES, "y": VALUES}, {"x": 2 * VALUES, "y": VALUES})
-    found = diagnose(rows, locate(rows, order="recorded"), hypotheses, only)
-    return found.pairs, tuple(note.text for note in found.notes)
+    graph = RowGraph(rows)
+    sites = sites_of(locate(graph, order="recorded"))
+    if only is not None:
+        sites = [row.index for row in rows if row.key == only]
+    found = diagnose(graph, sites, hypotheses=hypotheses)
+    return found.causes, tuple(note.text for note in found.notes)
 
 
 def test_a_hypothesis_that_fails_is_named_and_loses_nothing() -> None:
-    pairs, notes = diagnosed([Raises(ZeroDivisionError("by zero")), Doubled()])
-    assert pairs[0].diagnosis[0].cause == "test.doubled"
+    causes, notes = diagnosed([Raises(ZeroDivisionError("by zero")), Doubled()])
+    assert causes[0][0].cause == "test.doubled"
     assert notes == ("The test for test.raises failed on x (ZeroDivisionError: by zero)",)
 
 
@@ -68,8 +74,8 @@ def test_a_hypothesis_that_cannot_read_says_so() -> None:
 
 
 def test_one_row_can_be_asked_for() -> None:
-    pairs, notes = diagnosed([Doubled()], only="y")
-    assert all(not pair.diagnosis for pair in pairs)
+    causes, notes = diagnosed([Doubled()], only="y")
+    assert not any(causes.values())
     assert "y differs by no more than another order of summation would" in notes[0]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstdiff.judge.ratio import worst_ratio
+from firstdiff.judge import worst_ratio
 from firstdiff.measure import EXACT, measure_pair
 from firstdiff.trace import ArraySource
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstdiff.judge import parse_rules
-from firstdiff.judge.writing import tolerances_toml
+from firstdiff.judge import parse_rules, tolerances_toml
 from firstdiff.schema import Tolerance
 
 limits = st.sampled_from([0.0, 1e-5, 0.25, 3.0])

@@ -7,70 +7,70 @@ from dataclasses import replace
 from typing import Any
 
 from firstdiff.judge import Rules, judge, tolerance_for
-from firstdiff.locate import Located, Row, locate
-from firstdiff.measure import Allowed, measure_pair
-from firstdiff.schema import Pair, Statistics, TensorInfo, Tolerance
+from firstdiff.locate import Located, MeasuredPair, RowGraph, locate
+from firstdiff.measure import Allowed, scan_pair
+from firstdiff.schema import TensorInfo
 from firstdiff.trace import Source, Tensor, Trace
 
 Side = Trace | Mapping[str, Any]
 
 
-def rows_of(reference: Side, candidate: Side) -> list[Row]:
+def graph_of(reference: Side, candidate: Side) -> RowGraph:
+    return RowGraph(rows_of(reference, candidate))
+
+
+def rows_of(reference: Side, candidate: Side) -> list[MeasuredPair]:
     """Rows in the order of the reference, then what only the candidate has."""
     ours, theirs = _trace(reference), _trace(candidate)
     partners = {str(tensor.key): tensor for tensor in theirs}
     rows = [_row(tensor, partners.pop(str(tensor.key), None)) for tensor in ours]
-    rows += [Row(_pair(tensor, "extra"), None, tensor) for tensor in partners.values()]
-    return [_numbered(index, row) for index, row in enumerate(rows)]
+    rows += [_pair(tensor, "extra", candidate=tensor) for tensor in partners.values()]
+    return [replace(row, index=index) for index, row in enumerate(rows)]
 
 
 def located(reference: Side, candidate: Side, *, order: str | None = None) -> Located:
-    return locate(rows_of(reference, candidate), order=order or _trace(reference).order)
+    return locate(graph_of(reference, candidate), order=order or _trace(reference).order)
 
 
 def _trace(side: Side) -> Trace:
     return side if isinstance(side, Trace) else Trace.from_arrays(side)
 
 
-def _numbered(index: int, row: Row) -> Row:
-
-    return replace(row, pair=replace(row.pair, index=index))
-
-
-def _row(reference: Tensor, candidate: Tensor | None) -> Row:
+def _row(reference: Tensor, candidate: Tensor | None) -> MeasuredPair:
     if candidate is None:
-        return Row(_pair(reference, "missing"), reference, None)
+        return _pair(reference, "missing", reference=reference)
     sources = reference.values(), candidate.values()
     if sources[0].shape != sources[1].shape:
-        return Row(_pair(reference, "mismatch"), reference, candidate)
-    return Row(_judged(reference, *sources), reference, candidate, sources)
+        return _pair(reference, "mismatch", reference=reference, candidate=candidate)
+    return _judged(reference, candidate, *sources)
 
 
-def _judged(tensor: Tensor, reference: Source, candidate: Source) -> Pair:
-    found: list[Tolerance] = []
-
-    def allowed(statistics: Statistics) -> Allowed:
-        found.append(tolerance_for(Rules(), str(tensor.key), reference.dtype, candidate.dtype, statistics.std or 0.0))
-        return Allowed(found[0].atol, found[0].rtol)
-
-    figures = measure_pair(reference, candidate, allowed)
+def _judged(tensor: Tensor, partner: Tensor, reference: Source, candidate: Source) -> MeasuredPair:
+    scan = scan_pair(reference, candidate)
+    deviation = scan.reference.std or 0.0
+    tolerance = tolerance_for(Rules(), str(tensor.key), reference.dtype, candidate.dtype, deviation)
+    figures = scan.measure(Allowed(tolerance.atol, tolerance.rtol))
     judgement = judge(figures, equal_nan=False)
-    sides = (
+    infos = [
         TensorInfo(str(tensor.key), side.shape, side.dtype.name, statistics)
         for side, statistics in ((reference, figures.reference), (candidate, figures.candidate))
-    )
+    ]
     return _pair(
         tensor,
         judgement.status,
-        **dict(zip(("reference", "candidate"), sides, strict=True)),
+        reference=tensor,
+        candidate=partner,
+        reference_info=infos[0],
+        candidate_info=infos[1],
         metrics=figures.metrics,
-        tolerance=found[0],
+        tolerance=tolerance,
+        sources=(reference, candidate),
     )
 
 
-def _pair(tensor: Tensor, status: Any, **more: Any) -> Pair:
+def _pair(tensor: Tensor, status: Any, **more: Any) -> MeasuredPair:
     record = tensor.record
-    return Pair(
+    return MeasuredPair(
         index=0,
         key=str(tensor.key),
         name=record.name,

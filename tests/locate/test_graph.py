@@ -5,9 +5,8 @@ import pytest
 
 from firstdiff.locate import locate
 from firstdiff.locate.branches import in_parallel
-from firstdiff.locate.graph import Graph
 from firstdiff.trace import ArraySource, Record, Tensor, Trace
-from tests.locate.compared import rows_of
+from tests.locate.compared import graph_of
 
 
 def trace(*records: Record, wrong: tuple[str, ...] = ()) -> Trace:
@@ -25,7 +24,7 @@ def test_records_that_name_each_other_in_a_circle_end() -> None:
         Record(name="a", seq=2, parent="a", role="output", op="A"),
         Record(name="b", seq=3, parent="b", role="output", sources=(3, 99), op="b"),
     )
-    found = locate(rows_of(trace(*records), trace(*records, wrong=("a", "b"))), order="seq")
+    found = locate(graph_of(trace(*records), trace(*records, wrong=("a", "b"))), order="seq")
     assert found.first_divergence is not None
     assert found.first_divergence.key == "a"
 
@@ -39,7 +38,7 @@ def test_a_tensor_that_passes_through_a_caller_comes_from_the_callers_input() ->
         Record(name="block.add", seq=4, role="output", sources=(0, 3), parent="block", op="add"),
         Record(name="block", seq=5, role="output", parent="root", op="Block"),
     )
-    graph = Graph(rows_of(trace(*records), trace(*records)))
+    graph = graph_of(trace(*records), trace(*records))
     assert [fed.rows for fed in graph.direct] == [(), (0,), (1,), (2,), (1, 3), (1, 4)]
 
 
@@ -47,9 +46,9 @@ def test_rows_that_only_the_reference_has_are_looked_through() -> None:
     names = "abcd"
     records = [Record(name=name, seq=at, sources=(at - 1,) if at else (), op="f") for at, name in enumerate(names)]
     few = [record for record in records if record.name in "ad"]
-    graph = Graph(rows_of(trace(*records), trace(*few)))
+    graph = graph_of(trace(*records), trace(*few))
     assert graph.compared[3].rows == (0,)
-    found = locate(rows_of(trace(*records), trace(*few, wrong=("d",))), order="seq")
+    found = locate(graph_of(trace(*records), trace(*few, wrong=("d",))), order="seq")
     assert found.first_divergence is not None
     assert found.first_divergence.between == ("a", "d")
 
@@ -60,7 +59,7 @@ def test_ranks_do_not_feed_each_other() -> None:
         for rank in (0, 1)
         for at, name in enumerate("ab")
     ]
-    graph = Graph(rows_of(trace(*records), trace(*records)))
+    graph = graph_of(trace(*records), trace(*records))
     assert [fed.rows for fed in graph.direct] == [(), (0,), (), (2,)]
 
 

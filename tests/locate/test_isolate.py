@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from firstdiff.locate import isolate, locate, replay_row
+from firstdiff.locate import Replays, RowGraph, isolate, locate
 from firstdiff.trace import Trace
 from tests.capturing.models import Function, captured
-from tests.locate.compared import rows_of
+from tests.locate.compared import graph_of, rows_of
 from tests.locate.models import change, model, trace
 
 
@@ -20,8 +20,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Trace:
 
 def broken(reference: Trace, candidate: Trace) -> list[str]:
     rows = rows_of(reference, candidate)
-    found = zip(rows, isolate(rows), strict=True)
-    return [row.pair.key for row, judged in found if judged and judged.status == "mismatch"]
+    found = zip(rows, isolate(RowGraph(rows)), strict=True)
+    return [row.key for row, judged in found if judged and judged.status == "mismatch"]
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ def test_one_broken_layer_is_one_row(reference: Trace, tmp_path: Path, fault: st
 
 def test_healthy_noise_breaks_nothing(reference: Trace, tmp_path: Path) -> None:
     rows = rows_of(reference, trace(model(shuffled=True), tmp_path / "c"))
-    found = isolate(rows)
+    found = isolate(RowGraph(rows))
     assert {result.status for result in found if result} == {"match", "unknown"}
-    judged = [row.pair.key for row, result in zip(rows, found, strict=True) if result and result.status == "match"]
+    judged = [row.key for row, result in zip(rows, found, strict=True) if result and result.status == "match"]
     assert {"wte", "layers.0.ln_1", "layers.0.attn.softmax", "layers.0.mlp.1", "layers.0", "root"} <= set(judged)
-    assert all(result is None for row, result in zip(rows, found, strict=True) if row.pair.role == "param")
+    assert all(result is None for row, result in zip(rows, found, strict=True) if row.role == "param")
 
 
 @pytest.mark.parametrize(
@@ -67,23 +67,23 @@ def test_bf16_shows_a_channel_that_outputs_hide(tmp_path: Path) -> None:
         made.layers[1].ln_2.weight[3] *= 1.03
     theirs = trace(made, tmp_path / "c")
     rows = rows_of(ours, theirs)
-    row = next(row for row in rows if row.pair.key == "layers.1.ln_2")
-    assert row.pair.status == "match"
+    row = next(row for row in rows if row.key == "layers.1.ln_2")
+    assert row.status == "match"
     assert broken(ours, theirs) == ["layers.1.ln_2"]
 
 
 def test_what_cannot_be_judged_says_what_to_record(reference: Trace, tmp_path: Path) -> None:
     few = trace(model(shuffled=True), tmp_path / "c", include=["layers.1*"])
     rows = rows_of(reference, few)
-    at = next(place for place, row in enumerate(rows) if row.pair.key == "layers.1.attn.qkv")
-    unknown = [result for result in isolate(rows) if result and result.status == "unknown"]
+    at = next(place for place, row in enumerate(rows) if row.key == "layers.1.attn.qkv")
+    unknown = [result for result in isolate(RowGraph(rows)) if result and result.status == "unknown"]
     assert unknown
     assert all(result.reason and result.record_next for result in unknown)
-    assert replay_row(rows, at).status == "match"
+    assert Replays(RowGraph(rows)).judged(at).status == "match"
 
 
 def test_plain_arrays_cannot_be_judged() -> None:
-    (found,) = isolate(rows_of({"a": np.ones(3)}, {"a": np.ones(3)}))
+    (found,) = isolate(graph_of({"a": np.ones(3)}, {"a": np.ones(3)}))
     assert found is not None
     assert (found.status, found.record_next) == ("unknown", "record op and attrs")
 
@@ -96,10 +96,10 @@ def test_an_error_within_tolerance_upstream_is_found(tmp_path: Path) -> None:
         made = Function(lambda _, x: torch.sub(torch.add(x, 1000.0 + shift), 1000.0) * 4)
         return captured(made, tmp_path / name, torch.linspace(-2, 2, 64))
 
-    found = locate(rows_of(side("r", 0.0), side("c", 1e-2)), order="seq")
+    found = locate(graph_of(side("r", 0.0), side("c", 1e-2)), order="seq")
     assert found.first_divergence is not None
-    by_key = {pair.key: pair for pair in found.pairs}
-    assert by_key["root.add"].status == "match"
+    by_key = {pair.measured.key: pair for pair in found.pairs}
+    assert by_key["root.add"].measured.status == "match"
     assert found.first_divergence.key == "root.sub"
     assert found.first_divergence.origin == "inherited"
     assert [site.key for site in found.divergences] == ["root.add"]

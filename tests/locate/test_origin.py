@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from firstdiff.locate import Located, Row, locate
+from firstdiff.locate import Located, MeasuredPair, RowGraph, locate
 from firstdiff.schema import Note
 from firstdiff.trace import Record, Tensor, Trace
-from tests.locate.compared import located, rows_of
+from tests.locate.compared import graph_of, located, rows_of
 from tests.locate.models import change, model, trace
 
 # code faults, weight or setting faults, and where each must be placed
@@ -102,11 +102,11 @@ def test_every_fault_is_listed(
 
 def test_a_fault_that_softmax_hides_is_placed_and_the_recovery_marked(reference: Trace, tmp_path: Path) -> None:
     found = located(reference, candidate(tmp_path, ("layers.1.attn.hidden",)))
-    by_key = {pair.key: pair for pair in found.pairs}
+    by_key = {pair.measured.key: pair for pair in found.pairs}
     assert sites(found) == ["layers.1.attn.add"]
     assert by_key["layers.1.attn.masked_fill"].origin == "inherited"
-    assert by_key["layers.1.attn.softmax"].status == "match"
-    assert by_key["layers.1.attn.softmax"].recovers_from == by_key["layers.1.attn.masked_fill"].index
+    assert by_key["layers.1.attn.softmax"].measured.status == "match"
+    assert by_key["layers.1.attn.softmax"].recovers_from == by_key["layers.1.attn.masked_fill"].measured.index
     assert by_key["layers.1.attn.out"].recovers_from is None
 
 
@@ -115,7 +115,7 @@ def test_wrong_weights_are_evidence(reference: Trace, tmp_path: Path) -> None:
     assert found.first_divergence is not None
     assert found.first_divergence.reason is not None
     assert found.first_divergence.reason.endswith("its weight layers.1.ln_1.bias differs")
-    assert {pair.origin for pair in found.pairs if pair.role == "param"} == {None}
+    assert {pair.origin for pair in found.pairs if pair.measured.role == "param"} == {None}
 
 
 def test_other_weights_behind_an_error_are_a_second_one_though_they_cannot_be_computed_with(tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_other_weights_that_change_nothing_do_not_take_the_blame(tmp_path: Path)
             each.layers[2].mlp[0].bias[3] = -100.0  # GELU makes it 0
         made[1].layers[2].mlp[2].weight[:, 3] += 1.0
     found = located(trace(made[0], tmp_path / "r"), trace(made[1], tmp_path / "c"))
-    weight = next(pair for pair in found.pairs if pair.key == "layers.2.mlp.2.weight:param")
-    assert (weight.status, sites(found)) == ("mismatch", ["layers.0.ln_2"])
+    weight = next(pair for pair in found.pairs if pair.measured.key == "layers.2.mlp.2.weight:param")
+    assert (weight.measured.status, sites(found)) == ("mismatch", ["layers.0.ln_2"])
 
 
 def test_weights_that_nothing_shows_are_told_of(reference: Trace, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_weights_that_nothing_shows_are_told_of(reference: Trace, tmp_path: Path
 def test_weights_alone_come_first_where_there_is_nothing_else() -> None:
     made = [Tensor(Record(name=name, role="param"), source) for name, source in _sources("a", "b")]
     other = [made[0], Tensor(made[1].record, _sources("c")[0][1])]
-    found = locate(rows_of(Trace("r", tuple(made)), Trace("c", tuple(other))), order="given")
+    found = locate(graph_of(Trace("r", tuple(made)), Trace("c", tuple(other))), order="given")
     assert found.first_divergence is not None
     assert (found.first_divergence.key, sites(found)) == ("b:param", ["b:param"])
 
@@ -248,7 +248,7 @@ def test_traces_of_other_tools_are_estimated(named: str) -> None:
     # 1_key stands beside 1_query, not behind it: what feeds both is 1_post_ln_pre_attn
     assert first.between[0] == ("1_post_ln_pre_attn" if named == "layer_stage" else "step07")
     assert {pair.origin for pair in found.pairs[10:]} == {"inherited"}
-    assert all((pair.origin_reason or "").startswith("estimate: ") for pair in found.pairs[10:])
+    assert all(pair.estimated for pair in found.pairs[10:])
 
 
 def test_the_first_of_a_plain_trace_is_unknown() -> None:
@@ -296,12 +296,12 @@ def test_steps_of_one_fault_are_one_site(tmp_path: Path) -> None:
         traces.append(open_trace(path))
     found = located(*traces)
     assert sites(found) == ["layers.1.ln_2"]
-    introduced = [pair.key for pair in found.pairs if pair.origin == "introduced"]
+    introduced = [pair.measured.key for pair in found.pairs if pair.origin == "introduced"]
     assert introduced == ["layers.1.ln_2", "layers.1.ln_2#s1", "layers.1.ln_2#s2"]
 
 
 def test_nothing_at_all() -> None:
-    found = locate([], order="given")
+    found = locate(RowGraph([]), order="given")
     assert (found.pairs, found.first_divergence, found.divergences, found.depth, found.notes) == ((), None, (), (), ())
 
 
@@ -312,6 +312,6 @@ def _sources(*names: str) -> list[tuple[str, object]]:
 
 
 def test_rows_of_one_side_alone_are_no_divergence() -> None:
-    rows: list[Row] = rows_of({"a": np.ones(4), "b": np.ones(4)}, {"a": np.ones(4), "c": np.ones(4)})
-    assert [row.pair.status for row in rows] == ["match", "missing", "extra"]
-    assert locate(rows, order="given").first_divergence is None
+    rows: list[MeasuredPair] = rows_of({"a": np.ones(4), "b": np.ones(4)}, {"a": np.ones(4), "c": np.ones(4)})
+    assert [row.status for row in rows] == ["match", "missing", "extra"]
+    assert locate(RowGraph(rows), order="given").first_divergence is None

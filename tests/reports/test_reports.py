@@ -52,7 +52,7 @@ def test_junit_is_valid_xml_and_counts(comparison: Comparison) -> None:
     assert list(cases["a"]) == []
     failure = cases["b"].find("failure")
     assert failure is not None
-    assert failure.get("message") == "first divergence: values differ by more than is allowed"
+    assert failure.get("message") == "first divergence: values differ beyond the tolerance"
     assert "Difference: 6 of 6 elements" in (failure.text or "")
     assert cases["words"].find("error") is not None
 

@@ -9,7 +9,7 @@ import pytest
 from firstdiff.comparing import compare
 from tests.server.conftest import Page, write_folder
 
-NONE: dict[str, Any] = {"pairs": [], "dropped": [], "layouts": [], "layer_offset": 0}
+NONE: dict[str, Any] = {"pairs": [], "dropped": [], "layouts": [], "layer_offset": None}
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from firstdiff.server.guard import EXPOSED_HEADERS
 from firstdiff.trace import Record, TraceWriter
 from tests.server.conftest import Page, write_folder
 
@@ -262,3 +263,16 @@ def test_flattened_slices_are_exported_too(page: Page, tmp_path: Path) -> None:
 def test_histograms_of_unknown_sides_are_refused(page: Page, tmp_path: Path) -> None:
     row = opened(page, tmp_path, np.ones(4, "f4"), np.ones(4, "f4"))
     assert "is no side" in page.error("GET", f"{row}/histogram?sides=nobody", 400)
+
+
+def test_every_header_of_a_response_can_be_read_by_other_origins(page: Page, tmp_path: Path) -> None:
+    values = np.arange(12, dtype="f4").reshape(3, 4)
+    entry = page.compare(write_folder(tmp_path / "r", x=values), write_folder(tmp_path / "c", x=values + 1))
+    exposed = {name.strip().lower() for name in EXPOSED_HEADERS.split(",")}
+    sent: set[str] = set()
+    for path in ("slice?side=candidate&at=0,:", "overview?side=candidate&at=:,:&rows=2&columns=2", "scatter?at=1,:"):
+        answer = page.client.get(f"/api/comparisons/{entry['id']}/rows/0/{path}")
+        assert answer.status_code == 200, answer.text
+        sent |= {name for name in answer.headers if name.startswith("x-")}
+    ours = sent - {"x-content-type-options", "x-frame-options"}
+    assert {"x-shape", "x-stamp", "x-sampled"} <= ours <= exposed

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from firstdiff.schema import Comparison, Pair, Side, Summary
-from firstdiff.server.lines import RowLine, line_of
+from firstdiff.server.result_tables import RowLine, line_of
 from firstdiff.store import Given, Outcome
 from firstdiff.store.results import Written, write_result
 from tests.server.conftest import Page, write_folder
@@ -112,31 +112,29 @@ def test_tensors_can_be_searched(page: Page, runs: tuple[Path, Path]) -> None:
     assert page.get(f"/comparisons/{entry['id']}/tensors", limit=2)["total"] == 3
 
 
-def test_the_first_divergence_comes_with_its_sentences(page: Page) -> None:
-    demo = page.finished(page.post("/demo")["id"])["id"]
-    assert page.get(f"/comparisons/{demo}")["first"] == {
-        "origin": "introduced here: all that goes into it matches (layers.2.ln_1:in.0)",
-        "where": "spread over the whole tensor: 79.4 % of the elements differ",
-    }
+def test_nan_on_both_sides_has_the_same_ratio_in_the_table_and_when_judged_again(page: Page, tmp_path: Path) -> None:
+    values = np.array([1.0, np.nan, 3.0], "f4")
+    entry = page.compare(write_folder(tmp_path / "r", x=values), write_folder(tmp_path / "c", x=values))
+    row = page.get(f"/comparisons/{entry['id']}/rows")["rows"][0]
+    judged = page.post(f"/comparisons/{entry['id']}/judge", {})["rows"][0]
+    assert (row["status"], row["ratio"]) == ("mismatch", "inf")
+    assert (judged["status"], judged["ratio"]) == ("mismatch", "inf")
+    allowed = page.compare(tmp_path / "r", tmp_path / "c", options={"equal_nan": True})
+    assert page.get(f"/comparisons/{allowed['id']}/rows")["rows"][0]["ratio"] == 0
 
 
-def test_nothing_that_differs_has_no_first_row(page: Page, runs: tuple[Path, Path]) -> None:
-    assert page.get(f"/comparisons/{page.compare(runs[0], runs[0])['id']}")["first"] is None
-
-
-def test_the_cause_of_one_row_is_looked_for_on_demand(page: Page) -> None:
-    demo = page.finished(page.post("/demo")["id"])["id"]
-    rows = {row["key"]: row for row in page.get(f"/comparisons/{demo}/rows")["rows"]}
-    first, later = rows["layers.2.ln_1"], rows["layers.2.attn.qkv"]
-    found = page.post(f"/comparisons/{demo}/rows/{first['index']}/diagnosis")
-    assert found["diagnosis"][0]["cause"] == "norm.eps"
-    found = page.post(f"/comparisons/{demo}/rows/{later['index']}/diagnosis")
-    assert found["diagnosis"] == []
-    assert "layers.2.attn.qkv is what its own inputs give" in found["unknown"]
-    assert page.get(f"/comparisons/{demo}/rows/{later['index']}")["origin"].startswith("inherited from its inputs: ")
-
-
-def test_one_trace_alone_has_no_cause_to_look_for(page: Page, runs: tuple[Path, Path]) -> None:
-    alone = page.compare(runs[0], kind="look")["id"]
-    refused = page.error("POST", f"/comparisons/{alone}/rows/0/diagnosis", 400)
-    assert "two traces are compared" in refused
+def test_a_tensor_called_a_plus_b_is_one_tensor(page: Page, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    one, other = rng.standard_normal((2, 6, 4)).astype("f4")
+    named = {"a": one, "b": other, "a + b": one + other}
+    entry = page.compare(write_folder(tmp_path / "r", **named), write_folder(tmp_path / "c", **named))
+    comparison = entry["id"]
+    tensors = page.get(f"/comparisons/{comparison}/tensors?side=reference")["tensors"]
+    assert all(tensor["row"] is not None for tensor in tensors)
+    text = page.client.get(f"/api/comparisons/{comparison}/map.toml").text
+    assert 'reference = "a + b"' in text
+    edits = {"pairs": [{"reference": "a + b", "candidate": "a"}], "dropped": [], "layouts": [], "layer_offset": None}
+    assert page.client.put(f"/api/comparisons/{comparison}/edits", json=edits).status_code == 200
+    assert page.finished(comparison)["error"] is None
+    rows = page.get(f"/comparisons/{comparison}/rows")["rows"]
+    assert ("a + b", "a") in {(row["key"], row["candidate_name"]) for row in rows}

@@ -12,7 +12,7 @@ import pytest
 from starlette.requests import Request
 
 from firstdiff.server.answers import GaveUpError
-from firstdiff.server.seen import Seen
+from firstdiff.server.row_tensors import RowTensors
 from firstdiff.server.wanted import WantedSource, _gone
 from firstdiff.trace import ArraySource
 from firstdiff.viewing import Cut, overview
@@ -61,7 +61,7 @@ def test_work_for_nobody_ends_at_the_next_part_it_reads(monkeypatch: pytest.Monk
     assert read == [0, 10, 20]
 
 
-def readings(seen: Seen) -> Sequence[Any]:
+def readings(seen: RowTensors) -> Sequence[Any]:
     return (
         lambda: seen.both()[0].window(0, 1),
         lambda: seen.source("candidate", "aligned").read(),
@@ -74,9 +74,9 @@ def test_no_side_of_a_row_is_read_for_nobody(page: Page, tmp_path: Path) -> None
     folder = write_folder(tmp_path / "r", x=np.ones(3, np.float32))
     comparison = page.compare(folder, folder, third={"path": str(folder)})["id"]
     gone = threading.Event()
-    for read in readings(Seen(page.context, comparison, 0, gone)):
+    for read in readings(RowTensors(page.context, comparison, 0, gone)):
         assert np.all(read() == 1)
     gone.set()
-    for read in readings(Seen(page.context, comparison, 0, gone)):
+    for read in readings(RowTensors(page.context, comparison, 0, gone)):
         with pytest.raises(GaveUpError):
             read()

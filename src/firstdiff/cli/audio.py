@@ -32,14 +32,14 @@ def audio(
 ) -> None:
     """Compare sounds: delay, gain, clicks, clipping. Exit code 0: they match; 1: they do not; 2: bad input."""
     from firstdiff.audio.scientific import fourier
-    from firstdiff.cli.console import progress_bar
+    from firstdiff.cli.console import comparison_progress
     from firstdiff.comparing import compare
     from firstdiff.readers import open_trace
 
     fourier()
     sides = _of_one_name([_as_sound(open_trace(path), rate) for path in (reference, candidate)])
-    with progress_bar("listening", unit_bytes=True) as progress:
-        comparison = compare(*sides, progress=progress)
+    with comparison_progress() as on_progress:
+        comparison = compare(*sides, on_progress=on_progress)
     rows = [_as_heard(pair) for pair in _chosen(comparison, name, sides)]
     drawn = None if output is None else _draw(output, rows, sides)
     if format_ == "json":

@@ -8,12 +8,14 @@ from typing import Annotated, Literal
 
 import typer
 
+from firstdiff.cli.options import Align, Candidate, LayerOffset, MapFile, Reference
+
 MISMATCH = 1
 
 
 def compare(
-    reference: Annotated[Path, typer.Argument(metavar="REF", help="The run that is right.")],
-    candidate: Annotated[Path, typer.Argument(metavar="CAND", help="The run to check.")],
+    reference: Reference,
+    candidate: Candidate,
     atol: Annotated[float | None, typer.Option(help="Allow |c - r| <= atol + rtol * |r| for every tensor.")] = None,
     rtol: Annotated[float | None, typer.Option(help="See --atol; one alone leaves the other at 0.")] = None,
     tolerances: Annotated[
@@ -22,15 +24,13 @@ def compare(
     equal_nan: Annotated[bool, typer.Option("--equal-nan", help="Let NaN match NaN at the same place.")] = False,
     allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Tensors only REF has do not count.")] = False,
     allow_extra: Annotated[bool, typer.Option("--allow-extra", help="Tensors only CAND has do not count.")] = False,
-    map_file: Annotated[Path | None, typer.Option("--map", metavar="F", help="Pairs that you state, as TOML.")] = None,
-    layer_offset: Annotated[int, typer.Option(metavar="N", help="Added to the layers of CAND: its 0 is your N.")] = 0,
+    map_file: MapFile = None,
+    layer_offset: LayerOffset = None,
     layout: Annotated[Literal["auto", "strict"], typer.Option(help="strict: only the same layout matches.")] = "auto",
     accept_layout: Annotated[
         list[str] | None, typer.Option(metavar="transpose,…", help="Layouts that may match all the same.")
     ] = None,
-    align: Annotated[
-        list[str] | None, typer.Option(metavar="'name=b s h d -> s (b h) d'", help="The recipe of one pair.")
-    ] = None,
+    align: Align = None,
     isolate: Annotated[
         bool, typer.Option("--isolate", help="Also judge every operation on the candidate's own inputs.")
     ] = False,
@@ -43,41 +43,44 @@ def compare(
         str, typer.Option("--format", metavar="text|json|jsonl|junit|md|html", help="The form of the report.")
     ] = "text",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the report to a file.")] = None,
-    engine: Annotated[
-        Literal["auto", "numpy", "numba"], typer.Option(help="numba is faster on many gigabytes.")
-    ] = "auto",
+    effort: Annotated[
+        str | None, typer.Option(metavar="SECONDS|full", help="CPU time for causes and fruitless layouts; 2 s.")
+    ] = None,
+    engine: Annotated[Literal["auto", "numpy"], typer.Option(help="numpy: without the compiled kernel.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="How many threads; all cores if left out.")] = None,
 ) -> None:
     """Compare two runs. Exit code 0: they match; 1: they do not, or nothing was compared; 2: bad input."""
-    from firstdiff.cli.console import progress_bar, write_report
-    from firstdiff.cli.order import stated_order
-    from firstdiff.comparing import compare as compare_runs
+    from firstdiff.cli.console import comparison_progress, write_report
+    from firstdiff.cli.options import stated_order
+    from firstdiff.comparing import Options, compare_traces
+    from firstdiff.comparing.options import parse_effort
     from firstdiff.reports import report_named
     from firstdiff.reports.text import render
 
     rule = stated_order(order)
     report = None if format_ == "html" else report_named(format_)
-    with progress_bar("comparing", unit_bytes=True) as progress:
-        comparison = compare_runs(
-            reference,
-            candidate,
-            atol=atol,
-            rtol=rtol,
-            tolerances=tolerances,
-            equal_nan=equal_nan,
-            allow_missing=allow_missing,
-            allow_extra=allow_extra,
-            map=map_file,
-            layer_offset=layer_offset,
-            layout=layout,
-            accept_layout=accept_layout or (),
-            align=align or (),
-            isolate=isolate,
-            order=rule,
-            engine=engine,
-            threads=threads,
-            progress=progress,
-        )
+    options = Options.of(
+        atol=atol,
+        rtol=rtol,
+        tolerances=tolerances,
+        equal_nan=equal_nan,
+        allow_missing=allow_missing,
+        allow_extra=allow_extra,
+        map=map_file,
+        layer_offset=layer_offset,
+        layout=layout,
+        accept_layout=accept_layout or (),
+        align=align or (),
+        isolate=isolate,
+        order=rule,
+        engine=engine,
+        threads=threads,
+        effort=parse_effort(effort),
+    )
+    with comparison_progress() as on_progress:
+        # a terminal shows what was found until Ctrl-C; files and programs get whole results or none
+        partial = output is None and format_ == "text"
+        comparison = compare_traces(reference, candidate, options, on_progress, keep_partial=partial)
     if report is None:
         from firstdiff.server.sharing.standalone import page_of
 
@@ -91,5 +94,7 @@ def compare(
             sys.stdout.write(piece)
     else:
         write_report(output, pieces)
+    if not comparison.complete:
+        raise KeyboardInterrupt
     if comparison.verdict != "match":
         raise typer.Exit(MISMATCH)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from firstdiff.cli.options import Align, Candidate, LayerOffset, MapFile, Reference
 
 if TYPE_CHECKING:
     from firstdiff.schema import Comparison, Pair
@@ -15,35 +16,29 @@ MISMATCH = 1
 
 
 def diagnose(
-    reference: Annotated[Path, typer.Argument(metavar="REF", help="The run that is right.")],
-    candidate: Annotated[Path, typer.Argument(metavar="CAND", help="The run to check.")],
+    reference: Reference,
+    candidate: Candidate,
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="The key of one tensor, instead of all that went wrong first.")
     ] = None,
     atol: Annotated[float | None, typer.Option(help="Allow |c - r| <= atol + rtol * |r|.")] = None,
     rtol: Annotated[float | None, typer.Option(help="See --atol.")] = None,
-    map_file: Annotated[Path | None, typer.Option("--map", metavar="F", help="Pairs that you state, as TOML.")] = None,
-    layer_offset: Annotated[int, typer.Option(metavar="N", help="Added to the layers of CAND: its 0 is your N.")] = 0,
-    align: Annotated[
-        list[str] | None, typer.Option(metavar="'name=b s h d -> s (b h) d'", help="The recipe of one pair.")
-    ] = None,
+    map_file: MapFile = None,
+    layer_offset: LayerOffset = None,
+    align: Align = None,
     format_: Annotated[Literal["text", "json"], typer.Option("--format", help="How to print it.")] = "text",
 ) -> None:
     """Say what caused the difference: every cause is tested on the numbers. Exit code 0: there is none; 1: there is."""
-    from firstdiff.cli.console import progress_bar, say, warn
-    from firstdiff.comparing import Options, compare_traces, row_named, rules_of
-    from firstdiff.comparing.layout_options import LayoutOptions
+    from firstdiff.cli.console import comparison_progress, say, warn
+    from firstdiff.comparing import Options, compare_traces, row_named
     from firstdiff.json_text import to_json
-    from firstdiff.pairing import PairingOptions, load_map
     from firstdiff.reports.terminal import shown
 
-    options = Options(
-        rules=rules_of(atol, rtol, None, equal_nan=False),
-        pairing=PairingOptions(layer_offset=layer_offset, map=None if map_file is None else load_map(map_file)),
-        layout=LayoutOptions.of("auto", (), align or ()),
+    options = Options.of(
+        atol=atol, rtol=rtol, map=map_file, layer_offset=layer_offset, align=align or (), effort="full"
     )
-    with progress_bar("comparing", unit_bytes=True) as progress:
-        found = compare_traces(reference, candidate, options, progress, only=name)
+    with comparison_progress() as on_progress:
+        found = compare_traces(reference, candidate, options, on_progress, only=name)
     rows = _introduced(found) if name is None else [row_named(found.pairs, name)]
     for warning in found.warnings:
         warn(warning)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from firstdiff.cli.options import Align, Candidate, LayerOffset, MapFile, Reference
 
 if TYPE_CHECKING:
     from firstdiff.pairing import Match
@@ -14,28 +15,21 @@ if TYPE_CHECKING:
 
 
 def explain(
-    reference: Annotated[Path, typer.Argument(metavar="REF", help="The run that is right.")],
-    candidate: Annotated[Path, typer.Argument(metavar="CAND", help="The run to check.")],
+    reference: Reference,
+    candidate: Candidate,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The key of a tensor on either side.")],
-    map_file: Annotated[Path | None, typer.Option("--map", metavar="F", help="Pairs that you state, as TOML.")] = None,
-    layer_offset: Annotated[int, typer.Option(metavar="N", help="Added to the layers of CAND: its 0 is your N.")] = 0,
-    align: Annotated[
-        list[str] | None, typer.Option(metavar="'name=b s h d -> s (b h) d'", help="The recipe of one pair.")
-    ] = None,
+    map_file: MapFile = None,
+    layer_offset: LayerOffset = None,
+    align: Align = None,
     format_: Annotated[Literal["text", "json"], typer.Option("--format", help="How to print it.")] = "text",
 ) -> None:
     """Tell why a tensor was paired as it was, how its layouts relate, and what its verdict rests on."""
     from firstdiff.cli.console import say
     from firstdiff.comparing import Options, explain_pair
-    from firstdiff.comparing.layout_options import LayoutOptions
     from firstdiff.json_text import to_json
-    from firstdiff.pairing import PairingOptions, load_map
     from firstdiff.reports.terminal import shown
 
-    options = Options(
-        pairing=PairingOptions(layer_offset=layer_offset, map=None if map_file is None else load_map(map_file)),
-        layout=LayoutOptions.of("auto", (), align or ()),
-    )
+    options = Options.of(map=map_file, layer_offset=layer_offset, align=align or ())
     _, match, pair = explain_pair(reference, candidate, name, options)
     if format_ == "json":
         say(to_json(pair, indent=1))

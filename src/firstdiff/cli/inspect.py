@@ -37,7 +37,7 @@ def inspect(
 ) -> None:
     """Show what is in a trace: names, shapes, dtypes and statistics; or one tensor; or a slice of it."""
     from firstdiff.cli.console import progress_bar, warn
-    from firstdiff.cli.order import stated_order
+    from firstdiff.cli.options import stated_order
     from firstdiff.errors import UsageError
     from firstdiff.readers import open_trace
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from firstdiff.cli.options import LayerOffset, MapFile
+
 if TYPE_CHECKING:
     from firstdiff.pairing import Match, PairingResult, Unpaired
     from firstdiff.trace import Trace
@@ -17,13 +19,11 @@ NOTHING_PAIRED = 1
 def pair(
     reference: Annotated[Path, typer.Argument(metavar="REF", help="The trace that is right.")],
     candidate: Annotated[Path, typer.Argument(metavar="CAND", help="The trace to hold against it.")],
-    map_file: Annotated[Path | None, typer.Option("--map", metavar="F", help="Pairs that you state, as TOML.")] = None,
+    map_file: MapFile = None,
     write_map: Annotated[
         Path | None, typer.Option("--write-map", metavar="F", help="Write what was found as such a map, to be edited.")
     ] = None,
-    layer_offset: Annotated[
-        int, typer.Option("--layer-offset", metavar="N", help="Added to the candidate's layers: its 0 is your N.")
-    ] = 0,
+    layer_offset: LayerOffset = None,
     format_: Annotated[Literal["text", "json"], typer.Option("--format", help="How to print it.")] = "text",
 ) -> None:
     """Show which tensor of one trace is which of the other, how sure that is, and what has no partner."""

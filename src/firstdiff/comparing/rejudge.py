@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from firstdiff.comparing.outcome import summary_of, verdict_of
+from firstdiff.comparing.summary import summary_of, verdict_of
 from firstdiff.dtypes import from_name
-from firstdiff.judge import Rules, tolerance_for
-from firstdiff.judge.ratio import worst_ratio
+from firstdiff.judge import BEYOND_TOLERANCE, Rules, envelope_of, nonfinite_reasons, ratio, tolerance_for
 from firstdiff.locate import first_divergence
 from firstdiff.measure import Envelope
 from firstdiff.schema import Comparison, Divergence, Pair, Required, Status, Summary, Tolerance, Verdict
@@ -71,10 +69,10 @@ def tolerance_of(pair: Pair, rules: Rules) -> Tolerance | None:
     """What these rules allow a pair that was measured."""
     if pair.tolerance is None or pair.envelope is None:
         return None
-    reference, candidate = (from_name(name) for name in pair.envelope["types"])
+    reference, candidate = (from_name(name) for name in pair.envelope.types)
     spread = pair.tolerance.floor
     floor: Mapping[str, Any] | None = None if spread is None else {"max_abs": spread}
-    return tolerance_for(rules, pair.key, reference, candidate, pair.envelope["scale"], floor)
+    return tolerance_for(rules, pair.key, reference, candidate, pair.envelope.scale, floor)
 
 
 def _first(comparison: Comparison, pairs: Sequence[Pair]) -> Divergence | None:
@@ -88,11 +86,12 @@ def _judged(pair: Pair, rules: Rules) -> tuple[JudgedRow, bool]:
     tolerance = tolerance_of(pair, rules)
     if tolerance is None or pair.envelope is None or pair.metrics is None:
         return JudgedRow(pair.index, pair.status, pair.reason, None, None, pair.tolerance, pair.required), True
-    envelope = Envelope.from_plain(pair.envelope)
+    basis = pair.envelope
+    envelope = envelope_of(basis)
     admits = envelope.admits(tolerance.atol, tolerance.rtol)
-    odd = Nonfinite.of(pair)
-    against = odd.against(rules.equal_nan)
-    reasons = [*odd.reasons(rules.equal_nan), *(() if admits else ("values differ by more than is allowed",))]
+    against = basis.conflicting + (0 if rules.equal_nan else basis.both_nan)
+    reasons = nonfinite_reasons(basis.conflicting, basis.both_nan, equal_nan=rules.equal_nan)
+    reasons += [] if admits else [BEYOND_TOLERANCE]
     if not reasons and tolerance == pair.tolerance and pair.status == "mismatch" and pair.reason:
         reasons = [pair.reason]  # a channel beyond its floor, or a layout that may not match
     elif not reasons and pair.alignment is not None and pair.alignment.applied and pair.alignment.barred:
@@ -102,7 +101,7 @@ def _judged(pair: Pair, rules: Rules) -> tuple[JudgedRow, bool]:
         status="mismatch" if reasons else "match",
         reason="; ".join(reasons) or ("no elements to compare" if pair.metrics.elements == 0 else None),
         mismatched=envelope.approximate_count(tolerance.atol, tolerance.rtol) + against,
-        ratio=math.inf if against else worst_ratio(envelope, tolerance.atol, tolerance.rtol),
+        ratio=ratio(basis, tolerance.atol, tolerance.rtol, equal_nan=rules.equal_nan),
         tolerance=tolerance,
         required=_required(envelope, against) if reasons else None,
     )
@@ -111,27 +110,3 @@ def _judged(pair: Pair, rules: Rules) -> tuple[JudgedRow, bool]:
 
 def _required(envelope: Envelope, against: int) -> Required:
     return Required(None, None) if against else Required(envelope.required_atol(), envelope.required_rtol())
-
-
-@dataclass(frozen=True, slots=True)
-class Nonfinite:
-    """Elements that no tolerance decides: NaN on both sides, and NaN or Inf that the other side does not share."""
-
-    both_nan: int
-    conflicting: int
-
-    @staticmethod
-    def of(pair: Pair) -> Nonfinite:
-        kept = pair.envelope or {}
-        return Nonfinite(kept.get("both_nan", 0), kept.get("conflicting", 0))
-
-    def against(self, equal_nan: bool) -> int:
-        return self.conflicting + (0 if equal_nan else self.both_nan)
-
-    def reasons(self, equal_nan: bool) -> list[str]:
-        said = []
-        if self.conflicting:
-            said.append(f"{self.conflicting:,} elements are NaN or Inf on one side only, or not the same")
-        if self.both_nan and not equal_nan:
-            said.append(f"{self.both_nan:,} elements are NaN on both sides (--equal-nan lets them match)")
-        return said

@@ -1,56 +1,138 @@
-"""What a row says besides its figures: which tensors, how they were found, why one has no partner."""
+"""Rows before anything is measured: which tensors, how they were found, why one has no partner, which are sound."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from firstdiff.pairing import Match, Unpaired
-from firstdiff.schema import Pair, TensorInfo
-from firstdiff.trace import Tensor
+from firstdiff.locate import MeasuredPair
+from firstdiff.pairing import Match, PairingResult, Unpaired
+from firstdiff.schema import Status, TensorInfo
+from firstdiff.trace import Record, Tensor
 from firstdiff.trace.order import layer_and_stage
 
 _NESTED = re.compile(r"(?:.*[._/])?(?:layers?|h|blocks?|blk)[._](\d+)(?:[._](.+))?")
+_MARKS_SOUND = frozenset({"audio", "sample_rate", "sampling_rate", "samplerate", "sr"})
 
 
-def bare_row(match: Match, references: Sequence[Tensor], candidates: Sequence[Tensor]) -> Pair:
-    """A row before anything is measured; of several tensors the first stands for all."""
-    row = replace(
-        _described(references[0]), reference=_info(references), candidate=_info(candidates), pairing=match.pairing
-    )
-    return replace(row, reason=match.doubt) if match.doubt else row
+@dataclass(frozen=True, slots=True)
+class MatchedPair:
+    """The tensors of one row, in the order of the reference; of several tensors the first stands for all.
+
+    match: how they were paired; None for a tensor without a partner, which `unpaired` is about
+    """
+
+    index: int
+    references: tuple[Tensor, ...]
+    candidates: tuple[Tensor, ...]
+    match: Match | None = None
+    unpaired: Unpaired | None = None
+
+    @property
+    def first(self) -> Tensor:
+        return (self.references or self.candidates)[0]
+
+    @property
+    def key(self) -> str:
+        return str(self.first.key)
+
+    @property
+    def stage(self) -> str:
+        """The name without its layer: rows of one stage have the same layout in every layer."""
+        return re.sub(r"\d+", "#", self.key)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(tensor.source.nbytes for tensor in (*self.references, *self.candidates) if tensor.source)
+
+    def measured(self, status: Status, **figures: Any) -> MeasuredPair:
+        """Return the row with its verdict; `figures` are the other fields of a MeasuredPair."""
+        record = self.first.record
+        layer, stage = _layer_and_stage(record.name)
+        values: dict[str, Any] = {
+            "index": self.index,
+            "key": self.key,
+            "name": record.name,
+            "role": self.first.key.role,
+            "step": record.step,
+            "rank": record.rank,
+            "op": record.op,
+            "layer": layer,
+            "stage": stage,
+            "status": status,
+            "reference": self.references[0] if self.references else None,
+            "candidate": self.candidates[0] if self.candidates else None,
+            "reference_info": tensor_info(self.references),
+            "candidate_info": tensor_info(self.candidates),
+            "pairing": self.match.pairing if self.match else None,
+        }
+        return MeasuredPair(**{**values, **figures})
+
+    def without_partner(self) -> MeasuredPair:
+        """Return the row of a tensor that only one side has."""
+        side = "reference" if self.references else "candidate"
+        guess = self.unpaired.guess if self.unpaired else None
+        nearest = f"; the nearest is {guess.key} ({guess.why})" if guess else ""
+        unreadable = f", and it cannot be read: it {self.first.error}" if self.first.error else ""
+        reason = f"only the {side} has it{unreadable}{nearest}"
+        return self.measured("missing" if self.references else "extra", reason=reason)
 
 
-def lone_row(tensor: Tensor, left: Unpaired, status: Literal["missing", "extra"]) -> Pair:
-    guess = f"; the nearest is {left.guess.key} ({left.guess.why})" if left.guess else ""
-    side = "reference" if status == "missing" else "candidate"
-    unreadable = f", and it cannot be read: it {tensor.error}" if tensor.error else ""
-    pair = replace(_described(tensor), status=status, reason=f"only the {side} has it{unreadable}{guess}")
-    return replace(pair, reference=_info([tensor])) if status == "missing" else replace(pair, candidate=_info([tensor]))
+def matched_pairs(paired: PairingResult) -> list[MatchedPair]:
+    """List all rows in the order of the reference, then what only the candidate has."""
+    references, candidates = paired.reference.tensors, paired.candidate.tensors
+    rows: list[tuple[int, tuple[Tensor, ...], tuple[Tensor, ...], Match | None, Unpaired | None]] = [
+        (
+            match.reference[0],
+            tuple(references[place] for place in match.reference),
+            tuple(candidates[place] for place in match.candidate),
+            match,
+            None,
+        )
+        for match in paired.pairs
+    ]
+    rows += [(left.index, (references[left.index],), (), None, left) for left in paired.missing]
+    rows.sort(key=lambda row: row[0])
+    rows += [(left.index, (), (candidates[left.index],), None, left) for left in paired.extra]
+    return [MatchedPair(index, *row[1:]) for index, row in enumerate(rows)]
 
 
-def alone_row(tensor: Tensor) -> Pair:
-    """A tensor that is looked at without a partner."""
-    return replace(_described(tensor), status="alone", reference=_info([tensor]))
+def tensor_info(tensors: Sequence[Tensor]) -> TensorInfo | None:
+    """Return what a report says of one side of a row; None where there is none."""
+    if not tensors:
+        return None
+    keys = tuple(str(tensor.key) for tensor in tensors)
+    source = tensors[0].source
+    shape, dtype = (source.shape, source.dtype.name) if source else (None, None)
+    return TensorInfo(" + ".join(keys), shape, dtype, keys=keys)
 
 
-def _described(tensor: Tensor) -> Pair:
-    record = tensor.record
-    layer, stage = _layer_and_stage(record.name)
-    return Pair(
-        index=0,
-        key=str(tensor.key),
-        name=record.name,
-        role=tensor.key.role,
-        step=record.step,
-        rank=record.rank,
-        op=record.op,
-        layer=layer,
-        stage=stage,
-        status="failed",
-    )
+def audio_of(matched: MatchedPair) -> Mapping[str, Any] | None:
+    """Return the audio report of a row, where one tensor is held against one and either is marked as sound."""
+    alone = len(matched.references) == len(matched.candidates) == 1
+    if not alone or not any(_may_be_sound(side[0].record) for side in (matched.references, matched.candidates)):
+        return None
+    from firstdiff.audio import compare_marked
+    from firstdiff.audio.scientific import has_scipy
+
+    report = compare_marked(matched.references[0], matched.candidates[0]) if has_scipy() else None
+    return None if report is None else report.as_plain()
+
+
+def audio_warnings(paired: PairingResult) -> tuple[str, ...]:
+    """Warn where there is sound, and nothing to compare it with."""
+    if not any(_may_be_sound(tensor.record) for tensor in paired.reference):
+        return ()
+    from firstdiff.audio import marked
+    from firstdiff.audio.scientific import MISSING, has_scipy
+
+    return () if has_scipy() or not any(marked(tensor) for tensor in paired.reference) else (MISSING,)
+
+
+def _may_be_sound(record: Record) -> bool:
+    return record.dims is not None or not _MARKS_SOUND.isdisjoint(record.attrs)
 
 
 def _layer_and_stage(name: str) -> tuple[int | None, str | None]:
@@ -58,9 +140,3 @@ def _layer_and_stage(name: str) -> tuple[int | None, str | None]:
         return found
     nested = _NESTED.fullmatch(name)
     return (int(nested[1]), nested[2]) if nested else (None, None)
-
-
-def _info(tensors: Sequence[Tensor]) -> TensorInfo:
-    name = " + ".join(str(tensor.key) for tensor in tensors)
-    source = tensors[0].source
-    return TensorInfo(name, source.shape, source.dtype.name) if source else TensorInfo(name, None, None)

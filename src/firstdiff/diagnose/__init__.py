@@ -1,7 +1,7 @@
 """What caused it: every hypothesis is tested on the numbers of the rows where an error was introduced."""
 
 from firstdiff.diagnose.case import Both, Case
-from firstdiff.diagnose.diagnosing import Diagnosed, diagnose
+from firstdiff.diagnose.diagnosing import Diagnosed, diagnose, sites_of
 from firstdiff.diagnose.fit import Fit
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
 from firstdiff.diagnose.nearby import Earlier, Nearby
@@ -19,4 +19,5 @@ __all__ = [
     "Operation",
     "Specific",
     "diagnose",
+    "sites_of",
 ]

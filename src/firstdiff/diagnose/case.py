@@ -20,7 +20,6 @@ from firstdiff.dtypes import doubles
 from firstdiff.judge.tolerance import default_factor
 from firstdiff.ops import Plan
 from firstdiff.ops.residuals import fit_limit
-from firstdiff.schema import Pair
 
 # a candidate whose own inputs are known is held to this part of what a single operation may leave over at most
 _OWN_INPUTS_SHARE = 0.5
@@ -52,14 +51,13 @@ class Case:
         self._given = operations
         self.shared: dict[str, Any] = {}
         self.row = scene.rows[place]
-        self.pair: Pair = self.row.pair
-        self.key = self.pair.key
-        self.name = self.pair.name
-        self.role = self.pair.role
+        self.key = self.row.key
+        self.name = self.row.name
+        self.role = self.row.role
         sources = self.row.sources
         self.comparable = sources is not None and sources[0].shape == sources[1].shape
         shape = sources[1].shape if sources else ()
-        metrics = self.pair.metrics
+        metrics = self.row.metrics
         self.part = part_to_look_at(shape, (metrics.argmax or ()) if metrics else ())
         self.part_text = part_in_words(shape, self.part)
         self.nearby = Nearby(scene, place, self.part)
@@ -192,7 +190,7 @@ class Case:
         """The weights of the operation by the names it has for them."""
         rows = self._scene.param_rows(self._place)
         return {
-            name: Both(row.pair.key, as_recorded(row.reference), as_recorded(row.candidate), row.differs)
+            name: Both(row.key, as_recorded(row.reference), as_recorded(row.candidate), row.differs)
             for name, row in rows.items()
         }
 
@@ -223,4 +221,4 @@ class Case:
     def _both(self, place: int) -> Both:
         row, values = self._scene.rows[place], self._scene.values
         reference = None if row.reference is None or row.reference.source is None else values.reference(place)
-        return Both(row.pair.key, reference, values.candidate(place) if row.compared else None, row.differs)
+        return Both(row.key, reference, values.candidate(place) if row.compared else None, row.differs)

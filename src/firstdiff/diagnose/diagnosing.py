@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,8 +15,9 @@ from firstdiff.diagnose.ranking import as_diagnoses, explained, ranked
 from firstdiff.diagnose.scene import Scene
 from firstdiff.diagnose.values.rounding import HYPOTHESIS as ROUNDING
 from firstdiff.errors import ReadError
-from firstdiff.locate import Located, Row
-from firstdiff.schema import Diagnosis, Note, NoteCode, Pair
+from firstdiff.locate import Located, RowGraph
+from firstdiff.locate.operands import Values
+from firstdiff.schema import Diagnosis, Note, NoteCode
 
 # places in the code where errors are introduced; more than this is one fault everywhere
 _MOST_SITES = 12
@@ -30,39 +31,60 @@ _SECOND = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Diagnosed:
-    """Rows with their causes.
+    """The causes found.
 
-    pairs: as they came, with `diagnosis`
+    causes: by the index of the row, the likeliest first
+    left_out: rows for which there was no time
     notes: what to record where no cause was found
     """
 
-    pairs: tuple[Pair, ...]
-    notes: tuple[Note, ...]
+    causes: Mapping[int, tuple[Diagnosis, ...]]
+    left_out: tuple[int, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def diagnose(
-    rows: Sequence[Row], located: Located, hypotheses: Sequence[Hypothesis] | None = None, only: str | None = None
+    graph: RowGraph,
+    sites: Sequence[int],
+    *,
+    hypotheses: Sequence[Hypothesis] | None = None,
+    values: Values | None = None,
+    known: Mapping[int, Diagnosis] | None = None,
+    has_time: Callable[[], bool] = lambda: True,
 ) -> Diagnosed:
-    """Say what caused the error at every place where one was introduced.
+    """Say what caused the error at every site.
 
-    rows: judged, in the order of the reference
-    located: what `locate` made of them
+    graph: of judged rows, in the order of the reference
+    sites: indices of the rows to diagnose, the most urgent first
     hypotheses: those to test; those of the hook if left out
-    only: the key of one row to diagnose instead
+    values: rows read so far
+    known: what the layout has already told of a row
+    has_time: asked before every row but the first
     """
-    pairs, notes = list(located.pairs), list[Note]()
-    places = _places(located) if only is None else [pair.index for pair in located.pairs if pair.key == only]
-    places = [place for place in places if rows[place].compared]
+    causes: dict[int, tuple[Diagnosis, ...]] = {}
+    notes: list[Note] = []
+    left_out: list[int] = []
+    places = [place for place in sites if graph.rows[place].compared]
     if not places:
-        return Diagnosed(located.pairs, ())
+        return Diagnosed({})
     table: Sequence[Hypothesis] = plugins.loaded("hypotheses") if hypotheses is None else hypotheses
-    scene = Scene(rows)
+    scene = Scene(graph, values or Values(graph))
     for place in places:
+        if causes and not has_time():
+            left_out.append(place)
+            continue
         examined = Examined(_cases(scene, place), table)
-        found = examined.diagnoses(pairs[place].diagnosis)
-        pairs[place] = replace(pairs[place], diagnosis=found)
+        told = (known or {}).get(place)
+        causes[place] = examined.diagnoses((told,) if told else ())
         notes += examined.notes
-    return Diagnosed(tuple(pairs), tuple(notes))
+    return Diagnosed(causes, tuple(left_out), tuple(notes))
+
+
+def sites_of(located: Located) -> list[int]:
+    """Return the rows to diagnose: where errors were introduced, in order, and the first divergence."""
+    sites = [site.pair for site in located.divergences]
+    first = [located.first_divergence.pair] if located.first_divergence else []
+    return list(dict.fromkeys([*sites, *first]))[:_MOST_SITES]
 
 
 class Examined:
@@ -174,17 +196,11 @@ class Examined:
 _NOTHING_FITS = Fit(float("inf"), float("inf"), float("inf"))
 
 
-def _places(located: Located) -> list[int]:
-    sites = [site.pair for site in located.divergences]
-    first = [located.first_divergence.pair] if located.first_divergence else []
-    return list(dict.fromkeys([*sites, *first]))[:_MOST_SITES]
-
-
 def _cases(scene: Scene, place: int) -> list[Case]:
     """The row, and the module around it if its code is one known operation, of which the row is a part."""
     row, outer = scene.rows[place], scene.graph.calls.around(place)
     cases = [Case(scene, place)]
-    is_part = row.pair.role == "input" or (row.pair.op or "A")[:1].islower()
+    is_part = row.role == "input" or row.is_function
     if outer is None or not is_part or not outer.outputs:
         return cases
     around = Case(scene, outer.outputs[0])

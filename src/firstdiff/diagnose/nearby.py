@@ -11,7 +11,7 @@ import numpy as np
 
 from firstdiff.diagnose.scene import Scene, as_recorded
 from firstdiff.dtypes import doubles
-from firstdiff.locate import Row
+from firstdiff.locate import MeasuredPair
 
 # how far back equal values are looked for
 _MOST_EARLIER = 512
@@ -85,23 +85,23 @@ class Nearby:
             if row.is_evidence or row.sources is None or not row.sources[0].shape == row.sources[1].shape == shape:
                 continue
             ours, theirs = (doubles(source.view()[self._part]) for source in row.sources)
-            yield Earlier(row.pair.key, row.pair.name, row.record.op if row.record else None, theirs, ours)
+            yield Earlier(row.key, row.name, row.record.op if row.record else None, theirs, ours)
 
     def again(self) -> list[Again]:
         """The same tensor in the other calls of its module, or at the other steps, in order."""
-        record, role = self._row.record, self._row.pair.role
+        record, role = self._row.record, self._row.role
         if record is None or self._row.is_evidence:
             return []
         found = [
             (at, row)
             for at, row in enumerate(self._scene.rows)
-            if row.record is not None and row.pair.role == role and not row.is_evidence
+            if row.record is not None and row.role == role and not row.is_evidence
             if (row.record.name, row.record.slot, row.record.rank) == (record.name, record.slot, record.rank)
         ]
         shape = self._row.sources[1].shape if self._row.sources else None
         own = next(count for count, (at, _) in enumerate(found) if at == self._place)
         return [
-            Again(row.pair.key, count - own, *(doubles(source.view()[self._part]) for source in row.sources))
+            Again(row.key, count - own, *(doubles(source.view()[self._part]) for source in row.sources))
             for count, (at, row) in enumerate(found)
             if at != self._place and row.sources and row.sources[0].shape == row.sources[1].shape == shape
         ]
@@ -127,11 +127,11 @@ class Nearby:
         if self._row.record is None or self._row.is_evidence:
             return
         call = self._scene.graph.calls.of(self._place)
-        yield from self._as_beside(call.inputs if self._row.pair.role == "input" else call.outputs)
+        yield from self._as_beside(call.inputs if self._row.role == "input" else call.outputs)
 
     def parts(self) -> Iterator[Beside]:
         """For an input that is one of several outputs of a call, the others: what else it might have been given."""
-        if self._row.record is None or self._row.pair.role != "input":
+        if self._row.record is None or self._row.role != "input":
             return
         for at in self._scene.graph.direct[self._place].rows:
             outputs = self._scene.graph.calls.of(at).outputs
@@ -141,14 +141,14 @@ class Nearby:
     def instead(self) -> Iterator[Instead]:
         """For each input that is one of several outputs of a call, the others of its shape that the candidate has."""
         values = self._scene.values
-        slots = values.slots(self._place) if self._row.pair.role != "input" and not self._row.is_evidence else {}
+        slots = values.slots(self._place) if self._row.role != "input" and not self._row.is_evidence else {}
         for given in slots.values():
             outputs = [] if self._scene.rows[given].is_evidence else self._scene.graph.calls.of(given).outputs
             own = values.candidate(given) if len(outputs) > 1 and self._scene.rows[given].compared else None
             for at in outputs if own is not None and given in outputs else ():
                 other = values.candidate(at) if at != given and self._scene.rows[at].compared else None
                 if own is not None and other is not None and other.shape == own.shape:
-                    keys = self._scene.rows[given].pair.key, self._scene.rows[at].pair.key
+                    keys = self._scene.rows[given].key, self._scene.rows[at].key
                     yield Instead(*keys, own, other)
 
     def _as_beside(self, places: Sequence[int]) -> Iterator[Beside]:
@@ -158,7 +158,7 @@ class Nearby:
                 continue
             values = self._scene.values.reference(at)
             if values.ndim == len(self._part):
-                yield Beside(row.pair.key, row.record.slot, doubles(values[self._part]))
+                yield Beside(row.key, row.record.slot, doubles(values[self._part]))
 
     def let_pass(self) -> set[int]:
         """Places of rows that lead to this one and match."""
@@ -187,35 +187,35 @@ class Nearby:
     def _in_code(self, key: str | None) -> tuple[int, list[int]]:
         """The place of a row, and of all that the code around it calls."""
         rows = self._scene.rows
-        place = self._place if key is None else next(at for at, row in enumerate(rows) if row.pair.key == key)
+        place = self._place if key is None else next(at for at, row in enumerate(rows) if row.key == key)
         outer = self._scene.graph.calls.around(place)
         return place, outer.inner if outer else []
 
     def _any_is(self, op: str, places: Sequence[int]) -> bool:
-        return any(self._scene.rows[at].pair.op == op for at in places)
+        return any(self._scene.rows[at].op == op for at in places)
 
     @cached_property
     def left_out(self) -> bool:
         """Whether the candidate ran nothing of what the reference runs inside this module."""
-        if self._row.record is None or self._row.is_evidence or self._row.pair.role == "input":
+        if self._row.record is None or self._row.is_evidence or self._row.role == "input":
             return False
         inside = [row for row in self._scene.rows if self._is_inside(row)]
         return bool(inside) and not any(row.candidate for row in inside)
 
     def run_again(self) -> Iterator[tuple[str, np.ndarray]]:
         """What the candidate gave to the parts of this module in calls that the reference does not have."""
-        inside = f"{self._row.pair.name}."
+        inside = f"{self._row.name}."
         shape = tuple(taken.stop - taken.start for taken in self._part)
-        known = {row.pair.name for row in self._scene.rows if row.reference is not None}
+        known = {row.name for row in self._scene.rows if row.reference is not None}
         for row in self._scene.rows:
             record = row.candidate.record if row.candidate else None
-            if row.pair.status != "extra" or record is None or not record.name.startswith(inside):
+            if row.status != "extra" or record is None or not record.name.startswith(inside):
                 continue
             if record.name not in known:
                 continue
             values = as_recorded(row.candidate) if record.role == "input" else None
             if values is not None and values.ndim == len(shape) and values[self._part].shape == shape:
-                yield row.pair.key, doubles(values[self._part])
+                yield row.key, doubles(values[self._part])
 
-    def _is_inside(self, row: Row) -> bool:
-        return not row.is_evidence and row.reference is not None and row.pair.name.startswith(f"{self._row.pair.name}.")
+    def _is_inside(self, row: MeasuredPair) -> bool:
+        return not row.is_evidence and row.reference is not None and row.name.startswith(f"{self._row.name}.")

@@ -34,5 +34,5 @@ def _operation(scene: Scene, segment: Segment, step: Step, part: _Part) -> Opera
         found = segment.result({step.place: outputs})
         return found[part] if found.ndim == len(part) else None
 
-    key = scene.rows[step.place].pair.key
+    key = scene.rows[step.place].key
     return Operation(key, step.record.op or "", segment.plan(step), segment.own_inputs, finish)

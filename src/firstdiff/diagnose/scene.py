@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
 
 from firstdiff.errors import ReadError
-from firstdiff.locate import Row
-from firstdiff.locate.graph import Graph
+from firstdiff.locate import MeasuredPair
+from firstdiff.locate.graph import RowGraph
 from firstdiff.locate.operands import Values
 
 
@@ -17,17 +17,17 @@ from firstdiff.locate.operands import Values
 class Scene:
     """Rows in the order of the reference, what feeds what, and their values."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows = rows
-        self.graph = Graph(rows)
-        self.values = Values(self.graph)
-        self._held: dict[str, Row] = {row.pair.name: row for row in rows if row.is_evidence and row.reference}
+    def __init__(self, graph: RowGraph, values: Values) -> None:
+        self.graph = graph
+        self.rows = graph.rows
+        self.values = values
+        self._held: dict[str, MeasuredPair] = {row.name: row for row in self.rows if row.is_evidence and row.reference}
 
     def attrs(self, place: int, side: str) -> Mapping[str, Any]:
         tensor = self.rows[place].reference if side == "reference" else self.rows[place].candidate
         return tensor.record.attrs if tensor else {}
 
-    def param_rows(self, place: int) -> dict[str, Row]:
+    def param_rows(self, place: int) -> dict[str, MeasuredPair]:
         """The rows of the weights a module or function uses, by the name it has for them."""
         record = self.rows[place].record
         if record is None:

@@ -108,7 +108,7 @@ class Segment:
     def _is_known(self, place: int) -> bool:
         """Whether the candidate has a row, and no more nor less of it, so that nothing before it matters."""
         row = self._scene.rows[place]
-        whole = row.pair.alignment is None or row.pair.alignment.coverage >= 1.0
+        whole = row.alignment is None or row.alignment.coverage >= 1.0
         return row.is_evidence or place in self._in_part or (whole and self._has(place))
 
     def _has(self, place: int) -> bool:
@@ -138,8 +138,8 @@ class Segment:
         """A view handed on, or a container that gives back what ran inside."""
         graph, values = self._scene.graph, self._scene.values
         result = values.reference(place)
-        inner = [at for at in graph.calls.of(place).inner if at < place and graph.rows[at].pair.role != "input"]
-        is_input = graph.rows[place].pair.role == "input"
+        inner = [at for at in graph.calls.of(place).inner if at < place and graph.rows[at].role != "input"]
+        is_input = graph.rows[place].role == "input"
         for at in reversed(graph.direct[place].rows if is_input else inner[-4:]):
             if (move := find_move(values.reference(at), result)) is not None:
                 return Moved(at, move)

@@ -1,9 +1,9 @@
-"""The tolerance of one pair."""
+"""The tolerance of one pair, which follows the coarsest type that it was computed in."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, final
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from firstdiff import dtypes
 from firstdiff.judge.rules import NamedRule, Rules
 from firstdiff.measure.spread import MULTIPLES
 from firstdiff.schema import Tolerance
+from firstdiff.trace import Record, Tensor
+
+_NOT_COMPUTED = ("param", "buffer")
 
 # Healthy kernel-order noise reaches 62 eps in float32 and 15 in bf16, over models of 12 and 32 layers
 _FACTOR_WIDE = 256.0
@@ -89,3 +92,56 @@ def _torch(reference: np.dtype, candidate: np.dtype) -> Tolerance:
     limits = [_TORCH.get(dtype.name, (0.0, 0.0)) for dtype in (reference, candidate)]
     rtol, atol = (max(column) for column in zip(*limits, strict=True))
     return Tolerance(rule="torch", atol=atol, rtol=rtol, source="torch's table")
+
+
+def coarsest_ancestors(tensors: Sequence[Tensor]) -> list[np.dtype | None]:
+    """Return, for each tensor of a trace, the coarsest floating-point type among itself and what fed it.
+
+    A float32 softmax inside a bfloat16 model has bfloat16's noise.
+
+    What fed it is in `from`; where that is not recorded, what its call was given, or the call around it. None where
+    it is no floating-point tensor. Weights, and what the model was given, are the same on both sides: whatever their
+    type, they bring no noise. Types of one byte are stored, not computed in.
+    """
+    ancestry = _Ancestry()
+    return [ancestry.next(tensor) for tensor in tensors]
+
+
+@final
+class _Ancestry:
+    def __init__(self) -> None:
+        self._by_seq: dict[tuple[int, int], np.dtype | None] = {}
+        self._given: dict[tuple[str, int, int], np.dtype | None] = {}
+
+    def next(self, tensor: Tensor) -> np.dtype | None:
+        record, own = tensor.record, _float_of(tensor)
+        if own is None or record.role in _NOT_COMPUTED:
+            return own
+        inherited = _coarsest(self._fed_by(record))
+        if record.role == "input" and record.parent is None and not record.sources:
+            return own
+        coarsest = _coarsest([own, inherited])
+        passed_on = coarsest if coarsest is not None and coarsest.itemsize > 1 else inherited
+        if record.seq is not None:
+            self._by_seq[record.rank, record.seq] = passed_on
+        if record.role == "input":
+            call = record.name, record.step, record.rank
+            self._given[call] = _coarsest([self._given.get(call), passed_on])
+        return coarsest
+
+    def _fed_by(self, record: Record) -> list[np.dtype | None]:
+        if record.sources:
+            return [self._by_seq.get((record.rank, seq)) for seq in record.sources]
+        own = self._given.get((record.name, record.step, record.rank)) if record.role != "input" else None
+        if own is not None or record.parent is None:
+            return [own]
+        return [self._given.get((record.parent, record.step, record.rank))]
+
+
+def _float_of(tensor: Tensor) -> np.dtype | None:
+    dtype = tensor.source.dtype if tensor.source is not None else None
+    return dtype if dtype is not None and dtypes.kind_of(dtype) == "float" else None
+
+
+def _coarsest(types: Iterable[np.dtype | None]) -> np.dtype | None:
+    return max((dtype for dtype in types if dtype is not None), key=dtypes.eps_of, default=None)

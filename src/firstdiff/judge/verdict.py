@@ -1,15 +1,19 @@
-"""Match or mismatch, and what would have passed."""
+"""Match or mismatch, what would have passed, and how far a pair is from what is allowed."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from firstdiff.measure import PairMeasurement
+from firstdiff.measure import Envelope, PairMeasurement
+from firstdiff.measure.cells import Cell
 from firstdiff.measure.spread import beyond_floor, spread_between
-from firstdiff.schema import Required
+from firstdiff.schema import JudgingBasis, Required
 from firstdiff.trace import Source
+
+BEYOND_TOLERANCE = "values differ beyond the tolerance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +29,23 @@ def judge(measured: PairMeasurement, *, equal_nan: bool) -> Judgement:
     A NaN or an infinity that the other side does not share is a mismatch whatever the tolerance.
     """
     nonfinite, metrics = measured.nonfinite, measured.metrics
-    reasons = []
-    if nonfinite.conflicting:
-        reasons.append(f"{nonfinite.conflicting:,} elements are NaN or Inf on one side only, or not the same")
-    if nonfinite.both_nan and not equal_nan:
-        reasons.append(f"{nonfinite.both_nan:,} elements are NaN on both sides (--equal-nan lets them match)")
+    reasons = nonfinite_reasons(nonfinite.conflicting, nonfinite.both_nan, equal_nan=equal_nan)
     beyond = metrics.mismatched - nonfinite.conflicting - (0 if equal_nan else nonfinite.both_nan)
     if beyond > 0:
-        reasons.append("values differ by more than is allowed")
+        reasons.append(BEYOND_TOLERANCE)
     if not reasons:
         return Judgement("match", "no elements to compare" if metrics.elements == 0 else None, None)
     return Judgement("mismatch", "; ".join(reasons), _required(measured, equal_nan))
+
+
+def nonfinite_reasons(conflicting: int, both_nan: int, *, equal_nan: bool) -> list[str]:
+    """Say why NaN and Inf make a pair a mismatch, whatever the tolerance."""
+    reasons = []
+    if conflicting:
+        reasons.append(f"{conflicting:,} elements are NaN or Inf on one side only, or not the same")
+    if both_nan and not equal_nan:
+        reasons.append(f"{both_nan:,} elements are NaN on both sides (--equal-nan lets them match)")
+    return reasons
 
 
 def judge_channels(reference: Source, candidate: Source, floor: Mapping[str, Any]) -> str | None:
@@ -57,3 +67,59 @@ def _required(measured: PairMeasurement, equal_nan: bool) -> Required:
     if measured.nonfinite.conflicting or (measured.nonfinite.both_nan and not equal_nan):
         return Required(None, None)
     return Required(measured.envelope.required_atol(), measured.envelope.required_rtol())
+
+
+def basis_of(measured: PairMeasurement, types: tuple[str, str], scale: float) -> JudgingBasis:
+    """Keep what other tolerances can be judged by without the data."""
+    envelope = measured.envelope
+    return JudgingBasis(
+        elements=envelope.elements,
+        max_abs=envelope.max_abs,
+        max_rel=envelope.max_rel,
+        at_zero=envelope.at_zero,
+        corners=envelope.corners,
+        slack=envelope.slack,
+        cells=tuple((cell[0], cell[1], cell[2]) for cell in envelope.cells),
+        sampled=envelope.sampled,
+        both_nan=measured.nonfinite.both_nan,
+        conflicting=measured.nonfinite.conflicting,
+        types=types,
+        scale=scale,
+    )
+
+
+def envelope_of(basis: JudgingBasis) -> Envelope:
+    """Return the envelope that was kept of a pair."""
+    return Envelope(
+        elements=basis.elements,
+        max_abs=basis.max_abs,
+        max_rel=basis.max_rel,
+        at_zero=basis.at_zero,
+        corners=basis.corners,
+        slack=basis.slack,
+        cells=tuple(Cell(*cell) for cell in basis.cells),
+        sampled=basis.sampled,
+    )
+
+
+def ratio(basis: JudgingBasis, atol: float, rtol: float, *, equal_nan: bool) -> float:
+    """Return how far a pair is from what is allowed: above 1 it does not match, infinite where no tolerance helps."""
+    if basis.conflicting or (basis.both_nan and not equal_nan):
+        return math.inf
+    return worst_ratio(envelope_of(basis), atol, rtol)
+
+
+def worst_ratio(envelope: Envelope, atol: float, rtol: float) -> float:
+    """The largest `|c - r| / (atol + rtol * |r|)`; above 1 it is not allowed, infinite where nothing but 0 is.
+
+    >>> worst_ratio(envelope, 1e-5, 0.0)                                        # doctest: +SKIP
+    0.25
+    """
+    points = [*envelope.corners, (0.0, envelope.at_zero)]
+    return max((_ratio(difference, atol + rtol * size) for size, difference in points), default=0.0)
+
+
+def _ratio(difference: float, allowed: float) -> float:
+    if difference == 0.0:
+        return 0.0
+    return difference / allowed if allowed > 0.0 else math.inf

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import final
 
-from firstdiff.locate.row import Row
+from firstdiff.locate.row import MeasuredPair
 from firstdiff.trace import Record
 
 _Name = tuple[str, int, int]
@@ -32,7 +32,7 @@ class Call:
 class Calls:
     """Every call, found by one of its rows or by a row inside it."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[MeasuredPair]) -> None:
         self._records: list[Record | None] = [None if row.is_evidence else row.record for row in rows]
         self._by_row: dict[int, Call] = {}
         self._by_name: dict[_Name, list[Call]] = {}

@@ -8,7 +8,7 @@ from typing import final
 
 from firstdiff.locate.branches import in_parallel
 from firstdiff.locate.calls import Call, Calls, before
-from firstdiff.locate.row import Row
+from firstdiff.locate.row import MeasuredPair
 from firstdiff.trace import Record
 
 # how far back in a caller's code a result is looked for that nothing has used yet
@@ -32,12 +32,12 @@ class Feeding:
 
 
 @final
-class Graph:
+class RowGraph:
     """`direct` is what the records say; `compared` looks through rows that only the reference has."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[MeasuredPair]) -> None:
         self.rows = rows
-        self.wrong_weights = [row.pair.name for row in rows if row.is_evidence and row.differs]
+        self.wrong_weights = [row.name for row in rows if row.is_evidence and row.differs]
         self.calls = Calls(rows)
         self._places = _by_seq(rows)
         self._has_inputs = any(row.record is not None and row.record.role == "input" for row in rows)
@@ -94,8 +94,7 @@ class Graph:
         fed = self._at_hand(call, place)
         if fed:
             return Feeding(fed)
-        is_function = record.op is not None and record.op[:1].islower() and record.parent is not None
-        if is_function and self._has_inputs:
+        if record.is_function and record.parent is not None and self._has_inputs:
             return Feeding(outside=True)  # a function of no tensors, such as arange
         return self._guess(place)
 
@@ -110,9 +109,9 @@ class Graph:
         """What came before: in the same caller's code if there was anything, else whatever feeds the caller."""
         outer = self.calls.around(place)
         earlier = before(outer.inner if outer else self._outputs, place)
-        name = self.rows[place].pair.name
+        name = self.rows[place].name
         there = (at for at in reversed(earlier) if self._is_output(at) and self._same_run(place, at))
-        last = next((at for at in there if not in_parallel(name, self.rows[at].pair.name)), None)
+        last = next((at for at in there if not in_parallel(name, self.rows[at].name)), None)
         if last is not None:
             recent = earlier[-_RECENT:] if outer else ()
             unused = [at for at in recent if at < last and at not in self._consumed]
@@ -150,14 +149,14 @@ class Graph:
         return used
 
     def _is_output(self, place: int) -> bool:
-        return self.rows[place].pair.role != "input"
+        return self.rows[place].role != "input"
 
     def _same_run(self, place: int, other: int) -> bool:
-        one, two = self.rows[place].pair, self.rows[other].pair
+        one, two = self.rows[place], self.rows[other]
         return (one.step, one.rank) == (two.step, two.rank)
 
 
-def _by_seq(rows: Sequence[Row]) -> dict[tuple[int, int], int]:
+def _by_seq(rows: Sequence[MeasuredPair]) -> dict[tuple[int, int], int]:
     return {
         (record.rank, record.seq): place
         for place, row in enumerate(rows)

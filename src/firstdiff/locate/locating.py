@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from typing import Protocol
 
 from firstdiff.errors import ReadError
-from firstdiff.locate.graph import Graph
-from firstdiff.locate.growth import depth_of
+from firstdiff.locate.graph import RowGraph
 from firstdiff.locate.nonfinite import nonfinite_notes
 from firstdiff.locate.origin import Finding, finding
-from firstdiff.locate.recovered import mark_recovered_by
+from firstdiff.locate.recovered import recovered
 from firstdiff.locate.refine import Refining
 from firstdiff.locate.replay_row import Replays
-from firstdiff.locate.row import EVIDENCE_ONLY, DepthPoint, Located, Row
+from firstdiff.locate.row import EVIDENCE_ONLY, DepthPoint, Located, LocatedPair, MeasuredPair, depth_of
 from firstdiff.locate.where import where_of
-from firstdiff.schema import Divergence, Note, Pair, Where
+from firstdiff.schema import Divergence, Note, Status, Where
 
 _MOST_WHERE = 50
 _WHERE_ELEMENTS = 16_000_000
@@ -25,29 +24,48 @@ _ORDERS = {
 }
 
 
-def first_divergence(pairs: Sequence[Pair]) -> Divergence | None:
-    """The first mismatch in the order of execution; weights are evidence, first only where there is nothing else."""
-    place = _first([pair.status == "mismatch" for pair in pairs], [pair.role in EVIDENCE_ONLY for pair in pairs])
+class Judged(Protocol):
+    """A row with a verdict, measured or read from a stored comparison."""
+
+    @property
+    def index(self) -> int: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def status(self) -> Status: ...
+
+
+def first_divergence(rows: Sequence[Judged]) -> Divergence | None:
+    """Return the first mismatch in the order of execution; weights come first only if there is nothing else."""
+    place = _first([row.status == "mismatch" for row in rows], [row.role in EVIDENCE_ONLY for row in rows])
     if place is None:
         return None
-    pair = pairs[place]
-    return Divergence(pair=pair.index, key=pair.key, name=pair.name, origin="unknown")
+    row = rows[place]
+    return Divergence(pair=row.index, key=row.key, name=row.name, origin="unknown")
 
 
-def locate(rows: Sequence[Row], *, order: str) -> Located:
+def locate(graph: RowGraph, *, order: str, replays: Replays | None = None) -> Located:
     """Name the first row that differs, who made each error, and where in the tensor it sits.
 
-    rows: judged, in the order of the reference
+    graph: of judged rows, in the order of the reference
     order: the rule that gave that order, as `Trace.order` has it
+    replays: rows computed again so far
     """
-    graph = Graph(rows)
-    replays = Replays(graph)
+    rows = graph.rows
+    replays = replays or Replays(graph)
     refining = Refining(graph, replays)
     differing = _rows_that_differ(rows)
     findings = refining.refined({place: finding(graph, place) for place in differing})
     sites = _sites(graph, findings)
-    origins = _with_origin(mark_recovered_by(graph), findings)
-    pairs = _with_where(origins, rows, [*differing[:1], *sites, *differing])
+    where = _where_of_rows(rows, [*differing[:1], *sites, *differing])
+    pairs = tuple(
+        _located(row, findings.get(place), recovers, where.get(place))
+        for place, (row, recovers) in enumerate(zip(rows, recovered(graph), strict=True))
+    )
     first = findings[differing[0]].site(graph, differing[0]) if differing else None
     notes = [
         *_notes(graph, findings, differing, order),
@@ -57,7 +75,20 @@ def locate(rows: Sequence[Row], *, order: str) -> Located:
     return Located(pairs, first, tuple(sites.values()), tuple(_depth(rows)), tuple(notes))
 
 
-def _rows_that_differ(rows: Sequence[Row]) -> list[int]:
+def _located(row: MeasuredPair, made: Finding | None, recovers: int | None, where: Where | None) -> LocatedPair:
+    if made is None:
+        return LocatedPair(measured=row, recovers_from=recovers, where=where)
+    return LocatedPair(
+        measured=row,
+        origin=made.origin,
+        origin_reason=made.reason,
+        estimated=made.estimated,
+        recovers_from=recovers,
+        where=where,
+    )
+
+
+def _rows_that_differ(rows: Sequence[MeasuredPair]) -> list[int]:
     only_weights = all(row.is_evidence for row in rows)
     return [place for place, row in enumerate(rows) if row.differs and (only_weights or not row.is_evidence)]
 
@@ -70,54 +101,48 @@ def _first(differs: Sequence[bool], evidence: Sequence[bool]) -> int | None:
     return None
 
 
-def _sites(graph: Graph, findings: dict[int, Finding]) -> dict[int, Divergence]:
+def _sites(graph: RowGraph, findings: dict[int, Finding]) -> dict[int, Divergence]:
     """One for each place in the code: the outputs of one call, and its calls in later steps, are the same."""
     found: dict[int, Divergence] = {}
     seen: set[tuple[str, int, bool]] = set()
     for place, made in findings.items():
         row = graph.rows[place]
-        same = (row.pair.name, row.record.call if row.record else 0, row.pair.role == "input")
+        same = (row.name, row.record.call if row.record else 0, row.role == "input")
         if made.origin == "introduced" and same not in seen:
             seen.add(same)
             found[place] = made.site(graph, place)
     return found
 
 
-def _with_origin(pairs: tuple[Pair, ...], findings: dict[int, Finding]) -> list[Pair]:
-    marked = list(pairs)
-    for place, made in findings.items():
-        marked[place] = replace(marked[place], origin=made.origin, origin_reason=made.text)
-    return marked
-
-
-def _with_where(pairs: list[Pair], rows: Sequence[Row], wanted: list[int]) -> tuple[Pair, ...]:
-    """For the rows that matter first, as far as a budget of elements goes."""
+def _where_of_rows(rows: Sequence[MeasuredPair], wanted: Sequence[int]) -> dict[int, Where | None]:
+    """Find where the error sits, in the rows that matter first, as far as a budget of elements goes."""
     budget = _WHERE_ELEMENTS
+    found: dict[int, Where | None] = {}
     for number, place in enumerate(dict.fromkeys(wanted)):
         sources = rows[place].sources
         size = sources[0].size if sources else 0
         if number > _MOST_WHERE or (number and size > budget):
             continue
         budget -= size
-        pairs[place] = replace(pairs[place], where=_where(rows[place]))
-    return tuple(pairs)
+        found[place] = _where(rows[place])
+    return found
 
 
-def _where(row: Row) -> Where | None:
+def _where(row: MeasuredPair) -> Where | None:
     try:
         return where_of(row)
     except ReadError:
         return None
 
 
-def _depth(rows: Sequence[Row]) -> Iterator[DepthPoint]:
+def _depth(rows: Sequence[MeasuredPair]) -> Iterator[DepthPoint]:
     for row in rows:
         point = depth_of(row)
         if point is not None:
             yield point
 
 
-def _notes(graph: Graph, findings: dict[int, Finding], differing: list[int], order: str) -> Iterator[Note]:
+def _notes(graph: RowGraph, findings: dict[int, Finding], differing: list[int], order: str) -> Iterator[Note]:
     if not differing:
         if graph.wrong_weights:
             names = ", ".join(graph.wrong_weights[:3])
@@ -127,7 +152,7 @@ def _notes(graph: Graph, findings: dict[int, Finding], differing: list[int], ord
         yield Note("other", None, _ORDERS[order])
     first = findings[differing[0]]
     if first.estimated:
-        key = graph.rows[differing[0]].pair.key
+        key = graph.rows[differing[0]].key
         yield Note(
             "record_next",
             key,

@@ -13,8 +13,8 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.errors import ReadError
-from firstdiff.locate.graph import Graph
-from firstdiff.locate.row import Row
+from firstdiff.locate.graph import RowGraph
+from firstdiff.locate.row import MeasuredPair
 from firstdiff.trace import Record
 
 # containers hold the weights of everything inside them; what can be computed again as a whole has few
@@ -36,7 +36,7 @@ class Operands:
 class Values:
     """Reads rows as arrays, both sides in the reference's layout."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: RowGraph) -> None:
         self._graph = graph
         held: dict[str, int] = {}
         for place, row in enumerate(graph.rows):
@@ -107,7 +107,7 @@ class Values:
         for slot, at in slots.items():
             values = self.candidate(at)
             if values is None:
-                return Operands(found, lost=self._graph.rows[at].pair.key)
+                return Operands(found, lost=self._graph.rows[at].key)
             found[slot] = values
             candidate = self._graph.rows[at].candidate
             if candidate is not None and candidate.record.seq is not None and not self._graph.rows[at].is_evidence:
@@ -129,7 +129,7 @@ class Values:
         return theirs.reshape(shape)
 
 
-def laid_out(row: Row) -> np.ndarray | None:
+def laid_out(row: MeasuredPair) -> np.ndarray | None:
     """The candidate's values of a row in the reference's own layout; None where it has no such form."""
     if row.sources is None or row.reference is None or row.reference.source is None:
         return None

@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import inf
 from typing import final
 
-from firstdiff.locate.graph import Graph
-from firstdiff.locate.growth import severity
+from firstdiff.locate.graph import RowGraph
 from firstdiff.locate.origin import Finding, introduced
 from firstdiff.locate.replay_row import Replays
+from firstdiff.locate.row import severity
 from firstdiff.schema import Isolated
 
 # nanoseconds, as `Replays.cost` estimates them: half a second on one core
@@ -25,7 +25,7 @@ class Refining:
     unrecorded: what to record to judge rows that now could not be, and how many would need it
     """
 
-    def __init__(self, graph: Graph, replays: Replays, budget: int = BUDGET) -> None:
+    def __init__(self, graph: RowGraph, replays: Replays, budget: int = BUDGET) -> None:
         self._graph = graph
         self._replays = replays
         self._budget = budget
@@ -51,9 +51,9 @@ class Refining:
 
         def urgency(place: int) -> tuple[bool, bool, float, int]:
             fed = self._graph.compared[place].rows
-            before = max((severity(self._graph.rows[at].pair) for at in fed), default=0.0)
-            growth = severity(self._graph.rows[place].pair) / before if 0 < before < inf else 0.0
-            same_weights = self._graph.rows[place].pair.name not in other_weights
+            before = max((severity(self._graph.rows[at]) for at in fed), default=0.0)
+            growth = severity(self._graph.rows[place]) / before if 0 < before < inf else 0.0
+            same_weights = self._graph.rows[place].name not in other_weights
             return same_weights, findings[place].origin == "inherited", -growth, place
 
         wanted = (place for place in sorted(findings, key=urgency) if not self._graph.compared[place].outside)
@@ -70,7 +70,7 @@ class Refining:
             return introduced(self._graph, place, judged.reason or "")
         if finding.origin == "inherited" and not finding.estimated:
             return finding
-        fed = [self._graph.rows[at].pair.key for at in self._graph.compared[place].rows]
+        fed = [self._graph.rows[at].key for at in self._graph.compared[place].rows]
         where = f" ({', '.join(fed[-2:])})" if fed else ""
         return Finding(
             "inherited", f"it is what the candidate's own inputs give{where}: their difference only grows here"
@@ -103,7 +103,7 @@ class Refining:
     def _made_inside(self, place: int, earlier: dict[int, Finding]) -> bool:
         """Whether something that ran inside this call is to blame already."""
         call = self._graph.calls.of(place)
-        if self._graph.rows[place].pair.role == "input" or not call.inner:
+        if self._graph.rows[place].role == "input" or not call.inner:
             return False
         begin = min([*call.inputs, *call.inner])
         return any(begin <= at < place and found.origin == "introduced" for at, found in earlier.items())

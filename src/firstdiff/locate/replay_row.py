@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, final
@@ -11,9 +10,8 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.errors import ReadError
-from firstdiff.locate.graph import Graph
+from firstdiff.locate.graph import RowGraph
 from firstdiff.locate.operands import Operands, Values, coarsest
-from firstdiff.locate.row import Row
 from firstdiff.schema import Isolated
 
 if TYPE_CHECKING:  # the operators are many, and most comparisons need none of them
@@ -38,7 +36,7 @@ class _Limit:
 class Replays:
     """Judges rows on the candidate's own inputs; each is judged once."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: RowGraph) -> None:
         self._graph = graph
         self._values = Values(graph)
         self._known: dict[int, Isolated] = {}
@@ -60,12 +58,12 @@ class Replays:
         """About how many nanoseconds it takes."""
         row = self._graph.rows[place]
         size = row.reference.source.size if row.reference and row.reference.source else 0
-        places = self._values.slots(place).values() if row.pair.role != "input" else ()
+        places = self._values.slots(place).values() if row.role != "input" else ()
         sizes = [self._size(at) for at in places]
-        name = row.pair.name
-        weights = [self._size(at) for at in self._values.weights(name)] if row.pair.role != "input" else []
+        name = row.name
+        weights = [self._size(at) for at in self._values.weights(name)] if row.role != "input" else []
         width = max((shape[-1] for at in places if (shape := self._shape(at))), default=1)
-        mixes = bool(weights and max(weights) > 2 * width) or row.pair.op in ("matmul", "bmm", "einsum")
+        mixes = bool(weights and max(weights) > 2 * width) or row.op in ("matmul", "bmm", "einsum")
         products = size * width if mixes else 0
         return _OVERHEAD + _EACH_ELEMENT * (size + sum(sizes)) + products // 2
 
@@ -73,7 +71,7 @@ class Replays:
         row = self._graph.rows[place]
         if not row.compared or row.record is None or row.is_evidence:
             return _unknown("it was not compared", _RECORD_BOTH)
-        if row.pair.role == "input":
+        if row.role == "input":
             return self._handed_on(place)
         passed = self._passed_through(place)
         if passed is not None:
@@ -90,7 +88,7 @@ class Replays:
 
     def _passed_through(self, place: int) -> int | None:
         """The last thing that ran inside a container, if the container gives just that back."""
-        inner = [at for at in self._graph.calls.of(place).inner if self._graph.rows[at].pair.role != "input"]
+        inner = [at for at in self._graph.calls.of(place).inner if self._graph.rows[at].role != "input"]
         last = max((at for at in inner if at < place), default=None)
         if last is None:
             return None
@@ -101,7 +99,7 @@ class Replays:
         from firstdiff.ops import fit_limit, residual
 
         given, came = self._values.own(place), self._values.candidate(origin)
-        key = self._graph.rows[origin].pair.key
+        key = self._graph.rows[origin].key
         if given is None or came is None:
             return _unknown(f"the candidate has no {key} to compare it with", _RECORD_BOTH)
         if not self._in_order(place, self._values.candidate_operands({"0": origin})):
@@ -124,17 +122,17 @@ class Replays:
             return _unknown(f"{record.op} is made of parts that are judged on their own", _LOOK_INSIDE)
         ours = {slot: self._values.reference(at) for slot, at in slots.items()}
         expected = {record.slot: self._values.reference(place)}
-        again = reproduce(record.op, record.attrs, ours, params, expected, name=row.pair.key)
+        again = reproduce(record.op, record.attrs, ours, params, expected, name=row.key)
         if isinstance(again, NotReplayable):
             return _unknown(again.reason, again.record_next, lacks_params=again.lacks_params)
         theirs = self._values.candidate_operands(slots)
         own = self._values.own(place)
         if theirs.lost is not None or own is None:
-            return _unknown(f"the candidate has no {theirs.lost or row.pair.key} in this layout", _RECORD_BOTH)
+            return _unknown(f"the candidate has no {theirs.lost or row.key} in this layout", _RECORD_BOTH)
         if not self._in_order(place, theirs):
             return _unknown("the candidate computes its inputs later", "check how the two were paired")
         params = self._values.params(record.name, record.parent, own.dtype) or {}
-        candidate = _same_reading(plans(record.op, record.attrs, theirs.inputs, params, name=row.pair.key), again)
+        candidate = _same_reading(plans(record.op, record.attrs, theirs.inputs, params, name=row.key), again)
         return self._against(place, own, theirs, candidate, again)
 
     def _against(
@@ -184,15 +182,6 @@ class Replays:
 
     def _size(self, place: int) -> int:
         return int(np.prod(self._shape(place), dtype=np.int64))
-
-
-def replay_row(rows: Sequence[Row], place: int) -> Isolated:
-    """Judge one row on the candidate's own inputs; the reference must be reproduced first.
-
-    rows: all of them, in the order of the reference
-    place: which one
-    """
-    return Replays(Graph(rows)).judged(place)
 
 
 def _same_reading(found: tuple[Plan, ...] | NotReplayable, reference: Replayed) -> Plan | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from firstdiff.locate.patterns import Pattern, pattern_of
 from firstdiff.locate.profile import Profile, profile_of
-from firstdiff.locate.row import Row
+from firstdiff.locate.row import MeasuredPair
 from firstdiff.schema import Dimension, Where
 
 _MOST_INDICES = 64
@@ -16,11 +16,11 @@ _ONE_BY_ONE = 4
 _SUBJECT = {"beyond": "the error", "unequal": "the difference", "nonfinite": "what is not finite"}
 
 
-def where_of(row: Row) -> Where | None:
+def where_of(row: MeasuredPair) -> Where | None:
     """Where a row's error sits; None where there is nothing to say: no elements, or sides of different shapes."""
     if row.sources is None or row.sources[0].shape != row.sources[1].shape or not row.sources[0].size:
         return None
-    profile = profile_of(row.sources, row.pair.metrics, row.pair.tolerance)
+    profile = profile_of(row.sources, row.metrics, row.tolerance)
     if profile.elements == 0 or profile.first is None:
         return None
     shape = row.sources[0].shape

@@ -49,8 +49,7 @@ def doubt(result: PairingResult, suspects: Iterable[int] | None = None) -> Pairi
     case = _Case(
         reference,
         candidate,
-        Fingerprints(result.reference),
-        Fingerprints(result.candidate),
+        *(result.fingerprints or (Fingerprints(result.reference), Fingerprints(result.candidate))),
         {match.candidate[0]: match.reference[0] for match in lone},
     )
     chosen = range(len(pairs)) if suspects is None else sorted(set(suspects))

@@ -14,7 +14,7 @@ _RULE = Rule(confidence=1.0, other_size=1.0, why="the same key", in_order=0.9)
 
 def _propose(situation: Situation) -> Findings:
     reference, candidate = situation.reference, situation.candidate
-    offset, numbered = situation.options.layer_offset, candidate.numbered
+    offset, numbered = situation.options.layer_offset or 0, candidate.numbered
     ours = {place: _without_rank(reference.keys[place]) for place in reference.free}
     theirs = {place: _without_rank(candidate.keys[place]) for place in candidate.free}
     if offset:

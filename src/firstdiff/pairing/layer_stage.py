@@ -16,7 +16,7 @@ _SEPARATORS = re.compile(r"[_.\-\s/]+")
 
 def _propose(situation: Situation) -> Findings:
     ours = _identities(situation.reference, 0)
-    theirs = _identities(situation.candidate, situation.options.layer_offset)
+    theirs = _identities(situation.candidate, situation.options.layer_offset or 0)
     return pair_by_identity(situation, ours, theirs, _RULE)
 
 

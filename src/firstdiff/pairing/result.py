@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from firstdiff.schema import Pairing
 from firstdiff.trace import Trace
+
+if TYPE_CHECKING:
+    from firstdiff.pairing.fingerprint import Fingerprints
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class Unpaired:
 class PairingResult:
     """Every tensor of both traces, once: in a match, or in `missing` (reference only) or `extra` (candidate only).
 
-    Pairs stand in the order of the reference.
+    Pairs stand in the order of the reference. `fingerprints` are the values read so far, of both sides.
     """
 
     reference: Trace
@@ -56,3 +60,4 @@ class PairingResult:
     missing: tuple[Unpaired, ...]
     extra: tuple[Unpaired, ...]
     warnings: tuple[str, ...] = ()
+    fingerprints: tuple[Fingerprints, Fingerprints] | None = field(default=None, repr=False, compare=False)

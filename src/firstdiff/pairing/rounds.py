@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 from firstdiff import plugins
 from firstdiff.pairing.fingerprint import Fingerprints
 from firstdiff.pairing.forms import Forms
 from firstdiff.pairing.guesses import Guesses
+from firstdiff.pairing.offsets import find_offset
 from firstdiff.pairing.result import Match, PairingResult
 from firstdiff.pairing.side import Side
 from firstdiff.pairing.strategy import Findings, PairingOptions, Proposal, Situation, Strategy
@@ -33,7 +34,11 @@ def pair_up(reference: Trace, candidate: Trace, options: PairingOptions | None =
     options = options or PairingOptions()
     ours, theirs = Side.of(reference), Side.of(candidate)
     prints = Fingerprints(reference), Fingerprints(candidate)
-    board = _Board(ours, theirs, Forms(ours, theirs, options.layer_offset), prints, options)
+    offset, warnings = options.layer_offset, list[str]()
+    if offset is None:
+        offset, warnings = find_offset(ours, theirs, prints)
+        options = replace(options, layer_offset=offset)
+    board = _Board(ours, theirs, Forms(ours, theirs, offset), prints, options, warnings=warnings)
     for strategy in strategies(options):
         if board.reference.free and board.candidate.free:
             board.play(strategy)
@@ -98,4 +103,4 @@ class _Board:
         theirs = self.candidate.all_but({place for match in self.matches for place in match.candidate})
         missing, extra = self.guesses.of(ours, theirs)
         pairs = tuple(sorted(self.matches, key=lambda match: match.reference))
-        return PairingResult(ours.trace, theirs.trace, pairs, missing, extra, tuple(self.warnings))
+        return PairingResult(ours.trace, theirs.trace, pairs, missing, extra, tuple(self.warnings), self.prints)

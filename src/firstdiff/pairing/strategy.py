@@ -23,13 +23,13 @@ ACCEPTED = 0.6
 class PairingOptions:
     """What the user has to say about pairing.
 
-    layer_offset: added to the candidate's layers: with 3, its layer 0 is the reference's layer 3
+    layer_offset: added to the candidate's layers: with 3, its layer 0 is the reference's layer 3; None to find it
     map: pairs stated by the user, which go before all others
     min_confidence: a pair that is less certain is only listed as a guess
     strategies: the ways to try, instead of all that are installed
     """
 
-    layer_offset: int = 0
+    layer_offset: int | None = None
     map: PairMap | None = None
     min_confidence: float = ACCEPTED
     strategies: tuple[Strategy, ...] | None = None

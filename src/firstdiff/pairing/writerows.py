@@ -11,7 +11,6 @@ _HEAD = (
     "# Which tensor of {reference} is which of {candidate}.\n"
     "# Edit it and pass it with --map; an entry with one side only says that the tensor has no partner.\n"
 )
-_JOINED = " + "
 
 
 def map_of_rows(comparison: Comparison) -> str:
@@ -41,7 +40,7 @@ def _lines(pair: Pair) -> Iterator[str]:
 
 
 def _keys(side: TensorInfo) -> list[str]:
-    return side.name.split(_JOINED)
+    return list(side.keys or (side.name,))
 
 
 def _value(names: list[str]) -> str:

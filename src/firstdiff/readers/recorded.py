@@ -52,6 +52,7 @@ class RecordedSource(Source):
         self._blob = blob
         self.dtype = dtype
         self.shape = shape
+        self._opened: MappedSource | None = None
         if self.nbytes > blob.size:
             raise ReadError(
                 f"shape {list(shape)} of {dtype.name} needs {self.nbytes:,} bytes, "
@@ -71,10 +72,13 @@ class RecordedSource(Source):
         return self._mapped().window(start, stop)
 
     def _mapped(self) -> MappedSource:
-        try:
-            return _open_data(self._blob, self.dtype, self.shape)
-        except ReadError as error:
-            raise error.named(self._blob.label) from error
+        """Read the header once; the values are mapped anew each time."""
+        if self._opened is None:
+            try:
+                self._opened = _open_data(self._blob, self.dtype, self.shape)
+            except ReadError as error:
+                raise error.named(self._blob.label) from error
+        return self._opened
 
 
 def _open_one(tree: Tree, folder: str) -> Trace:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from firstdiff.comparing import Comparable, compare
-from firstdiff.comparing.layout_options import LayoutMode
+from firstdiff.comparing import Comparable, LayoutMode, compare
 from firstdiff.reports.sentences import answer, divergence, explain, shape_and_type, summary, title
 from firstdiff.schema import Comparison, Pair
 

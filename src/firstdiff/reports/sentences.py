@@ -7,8 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from firstdiff.judge.ratio import worst_ratio
-from firstdiff.measure import Envelope
+from firstdiff.judge import ratio
 from firstdiff.schema import Alignment, Comparison, Diagnosis, Divergence, Metrics, Pair, Required, Tolerance
 
 UNKNOWN = "unknown"
@@ -77,16 +76,15 @@ def excess(pair: Pair) -> float | None:
     """Return the worst difference divided by what is allowed there; None where nothing was measured."""
     if pair.envelope is None or pair.tolerance is None:
         return None
-    if pair.envelope.get("conflicting", 0):
-        return math.inf
-    return worst_ratio(Envelope.from_plain(pair.envelope), pair.tolerance.atol, pair.tolerance.rtol)
+    # a match with NaN on both sides was compared with equal_nan
+    return ratio(pair.envelope, pair.tolerance.atol, pair.tolerance.rtol, equal_nan=pair.status == "match")
 
 
-def times(ratio: float | None) -> str:
+def times(worst: float | None) -> str:
     """Format how far a row is beyond its tolerance."""
-    if ratio is None:
+    if worst is None:
         return "-"
-    return f"{ratio:,.0f} x" if 1e3 <= ratio < 1e9 else f"{ratio:.3g} x"
+    return f"{worst:,.0f} x" if 1e3 <= worst < 1e9 else f"{worst:.3g} x"
 
 
 def explain(pair: Pair) -> Iterator[str]:
@@ -198,14 +196,6 @@ def origin(site: Divergence) -> str:
     return f"{_ORIGINS[site.origin]}{inside}{between}{estimated}{reason}"
 
 
-def row_origin(pair: Pair) -> str | None:
-    """Say where the error of a row comes from, and how that is known; None for a row that has none."""
-    if pair.origin is None:
-        return None
-    reason = f": {pair.origin_reason}" if pair.origin_reason else ""
-    return f"{_ORIGINS[pair.origin]}{reason}"
-
-
 def answer(comparison: Comparison) -> Iterator[str]:
     """Explain the first divergence: origin, place in the tensor, cause, fix, figures, and other remarks."""
     first = comparison.first_divergence
@@ -234,8 +224,8 @@ def _figures(pair: Pair) -> Iterator[str]:
         yield f"Greatest absolute difference: {_greatest_absolute(pair.metrics)}"
     yield from _nonfinite(pair.metrics)
     if pair.tolerance:
-        ratio = excess(pair)
-        beyond = "" if ratio is None or math.isinf(ratio) else f"; the worst element is {times(ratio)} that"
+        worst = excess(pair)
+        beyond = "" if worst is None or math.isinf(worst) else f"; the worst element is {times(worst)} that"
         yield f"Tolerance: {allowed(pair.tolerance)}{beyond}"
     if pair.required:
         yield _required(pair.required)

@@ -16,15 +16,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, final
 
-from firstdiff.comparing import Options, compare_traces
-from firstdiff.comparing.alone import look
-from firstdiff.comparing.each_other import compare_each_other
-from firstdiff.comparing.outcome import THE_SAME
+from firstdiff.comparing import OnProgress, Options, compare_traces
+from firstdiff.comparing import Progress as CompareProgress
+from firstdiff.comparing.single_trace import compare_each_other, summarize_trace
+from firstdiff.comparing.summary import THE_SAME
 from firstdiff.errors import FirstdiffError, ReadError
 from firstdiff.json_text import from_plain, to_json
 from firstdiff.schema import Comparison
-from firstdiff.server.compared import write_compared
-from firstdiff.server.stated import options_in
+from firstdiff.server.options import options_in
+from firstdiff.server.result_tables import write_tables
 from firstdiff.store.entry import Job, Outcome, Progress
 from firstdiff.store.sides import Files, open_given
 from firstdiff.trace import Trace
@@ -59,6 +59,7 @@ class Teller:
     out: IO[str]
     told: float = 0.0
     stage: str = ""
+    first: str | None = None
     since: float = field(default_factory=time.monotonic)
 
     def stage_begins(self, stage: str) -> None:
@@ -73,15 +74,24 @@ class Teller:
         rate = done / (now - self.since) if now > self.since and done else None
         left = (total - done) / rate if rate else None
         in_bytes = rate if self.stage == "comparing" else None
-        self._say(Progress(stage=self.stage, done=done, total=total, bytes_per_second=in_bytes, seconds_left=left))
+        self._say(
+            Progress(
+                stage=self.stage,
+                done=done,
+                total=total,
+                bytes_per_second=in_bytes,
+                seconds_left=left,
+                first=self.first,
+            )
+        )
 
-    def comparing(self, done: int, total: int) -> None:
-        """The one callback that `compare` has: before it comes pairing, after it locating."""
-        if self.stage == "pairing":
-            self.stage_begins("comparing")
-        self(done, total)
-        if done >= total:
-            self.stage_begins("locating")
+    def on_progress(self, progress: CompareProgress) -> None:
+        """Pass on how far `compare` has come."""
+        if progress.stage != self.stage:
+            self.stage_begins(progress.stage)
+        self.first = progress.first
+        if progress.total:
+            self(progress.done, progress.total)
 
     def _say(self, progress: Progress) -> None:
         self.out.write(to_json({"progress": progress}) + "\n")
@@ -92,13 +102,12 @@ def run(task: Task, tell: Teller) -> Outcome:
     """Compare, write the result, and return what the list shows of it."""
     job = task.job
     traces, unopened = _open(task, tell)
-    options = options_in(job.options, job.edits)
-    tell.stage_begins("pairing")
-    comparison = _KINDS[job.kind](traces, options, tell.comparing)
+    options = options_in(job.options, job.edits, traces)
+    comparison = _KINDS[job.kind](traces, options, tell.on_progress)
     told = [text for text in comparison.warnings if text != THE_SAME or not task.files]  # an upload has no place
     comparison = replace(comparison, warnings=(*task.warnings, *told, *unopened))
     tell.stage_begins("writing")
-    return write_compared(Path(task.folder), job.kind, comparison, traces)
+    return write_tables(Path(task.folder), job.kind, comparison, traces)
 
 
 def _open(task: Task, tell: Teller) -> tuple[dict[str, Trace], list[str]]:
@@ -116,10 +125,10 @@ def _open(task: Task, tell: Teller) -> tuple[dict[str, Trace], list[str]]:
     return traces, unopened
 
 
-_Compare = Callable[[Mapping[str, Trace], Options, Callable[[int, int], None]], Comparison]
+_Compare = Callable[[Mapping[str, Trace], Options, OnProgress], Comparison]
 _KINDS: dict[str, _Compare] = {
     "pair": lambda traces, options, tell: compare_traces(traces["reference"], traces["candidate"], options, tell),
-    "look": lambda traces, options, tell: look(traces["reference"], options, tell),
+    "look": lambda traces, options, tell: summarize_trace(traces["reference"], options, tell),
     "self": lambda traces, options, tell: compare_each_other(traces["reference"], options, tell),
 }
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from firstdiff.comparing.sources import tensors_named
 from firstdiff.errors import FirstdiffError
 from firstdiff.measure.promote import scalar
 from firstdiff.reports.sentences import exact
 from firstdiff.schema import Pair, TensorInfo
 from firstdiff.server.opened import OpenSides
+from firstdiff.server.row_tensors import keys_of, tensors_named
 from firstdiff.server.wire import FirstValues, Histogram, Readable
 
 _FIRST = 10
@@ -49,7 +49,7 @@ def _first_values(opened: OpenSides, side: str, info: TensorInfo | None, notices
         return None
     trace = opened.traces.get(side) or opened.traces["reference"]
     try:
-        source = tensors_named(trace, info.name)[0].values()
+        source = tensors_named(trace, keys_of(info))[0].values()
         return exact_text(source.window(0, min(_FIRST, source.size)))
     except FirstdiffError as error:
         notices.append(f"the {side}'s values cannot be read: {error}")
@@ -58,13 +58,13 @@ def _first_values(opened: OpenSides, side: str, info: TensorInfo | None, notices
 
 def _histogram(pair: Pair) -> Histogram | None:
     """Differences by octave, scaled up where they were sampled."""
-    if pair.envelope is None or pair.metrics is None or not pair.envelope["sampled"]:
+    if pair.envelope is None or pair.metrics is None or not pair.envelope.sampled:
         return None
-    scale = pair.envelope["elements"] / pair.envelope["sampled"]
+    scale = pair.envelope.elements / pair.envelope.sampled
     octaves: Counter[int] = Counter()
-    for _, octave, points in pair.envelope["cells"]:
+    for _, octave, points in pair.envelope.cells:
         octaves[octave] += points
-    finite = pair.envelope["elements"]
+    finite = pair.envelope.elements
     counts = [round(octaves[octave] * scale) for octave in _span(octaves)]
     edges = [2.0**octave for octave in _span(octaves)]
     return Histogram(

@@ -5,23 +5,23 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+from collections.abc import Mapping
 
 import numpy as np
 from fastapi import Response
 
 from firstdiff.reports.sentences import exact
+from firstdiff.server.headers import ResponseHeader
 
 RAW = "application/octet-stream"
 
 
-def raw(values: np.ndarray, dtype: str, headers: dict[str, str] | None = None) -> Response:
+def raw(values: np.ndarray, dtype: str, headers: Mapping[ResponseHeader, str] | None = None) -> Response:
     """Little-endian bytes in C order; shape and type are in the headers."""
     shape = ",".join(map(str, values.shape))
-    return Response(
-        little_endian(values),
-        media_type=RAW,
-        headers={"X-Shape": shape, "X-Dtype": dtype, "Cache-Control": "no-store", **(headers or {})},
-    )
+    sent: dict[str, str] = {ResponseHeader.SHAPE: shape, ResponseHeader.DTYPE: dtype, "Cache-Control": "no-store"}
+    sent.update({str(name): value for name, value in (headers or {}).items()})
+    return Response(little_endian(values), media_type=RAW, headers=sent)
 
 
 def little_endian(values: np.ndarray) -> bytes:

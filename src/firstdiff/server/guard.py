@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firstdiff.json_text import to_json
+from firstdiff.server.headers import ResponseHeader
 
 if TYPE_CHECKING:
     from firstdiff.server.context import ServerSettings
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _ANY_HOST = ("0.0.0.0", "::", "")
 _METHODS = "GET, POST, PUT, PATCH, DELETE"
-_SEEN = "X-Shape, X-Dtype, X-Index, X-Min, X-Max, X-Nonfinite, Content-Disposition"
+EXPOSED_HEADERS = ", ".join([*ResponseHeader, "Content-Disposition"])
 _POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "media-src 'self' blob:; worker-src 'self' blob:; connect-src 'self'; object-src 'none'; base-uri 'none'; "
@@ -128,7 +129,7 @@ class Guard:
         headers["Vary"] = "Origin"
         if foreign:
             headers["Access-Control-Allow-Origin"] = foreign
-            headers["Access-Control-Expose-Headers"] = _SEEN
+            headers["Access-Control-Expose-Headers"] = EXPOSED_HEADERS
             headers["Cross-Origin-Resource-Policy"] = "cross-origin"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from firstdiff.errors import UsageError
 from firstdiff.server.answers import ConflictError, ForbiddenError
 from firstdiff.server.context import Context
-from firstdiff.server.stated import options_in
+from firstdiff.server.options import options_in
 from firstdiff.server.wire import CompareIn, OptionsIn, SideIn
 from firstdiff.store import Edits, Given
 from firstdiff.store.entry import Kind, SideName

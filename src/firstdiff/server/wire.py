@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from firstdiff.comparing.layout_options import LayoutMode
+from firstdiff.comparing import LayoutMode
 from firstdiff.schema import Diagnosis, Divergence, Note, Pair, Side, Summary, Verdict
-from firstdiff.server.lines import RowLine, TensorLine
+from firstdiff.server.result_tables import RowLine, TensorLine
 from firstdiff.store.entry import Entry, Kind
 
 Rule = Literal["default", "torch", "toml", "custom"]
@@ -39,10 +39,11 @@ class OptionsIn(Body):
     tolerances: str | None = None
     allow_missing: bool = False
     allow_extra: bool = False
-    layer_offset: int = 0
+    layer_offset: int | None = None
     layout: LayoutMode = "auto"
     accept_layout: list[str] = Field(default_factory=list)
     isolate: bool = False
+    effort: float | Literal["full"] | None = None
 
 
 class CompareIn(Body):
@@ -138,27 +139,17 @@ class Head:
     timings: dict[str, float]
     depth: tuple[tuple[int, float, float | None], ...]
     notes: tuple[Note, ...]
-    complete: bool
     layers: tuple[int, ...]
     stages: tuple[str, ...]
     dtypes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class FirstRow:
-    """The first divergence in sentences: where its error comes from, and where in the tensor it sits."""
-
-    origin: str
-    where: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class ComparisonOut:
-    """`comparison` is null as long as there is no result, `first` where nothing differs."""
+    """`comparison` is null as long as there is no result."""
 
     entry: Entry
     comparison: Head | None
-    first: FirstRow | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,23 +183,14 @@ class Readable:
 
 @dataclass(frozen=True, slots=True)
 class RowDetail:
-    """One row, opened; `origin` says where its error comes from, `third` is the key of the third trace's tensor."""
+    """One row, opened; `third` is the key of the third trace's tensor."""
 
     pair: Pair
-    origin: str | None
     first_values: FirstValues
     histogram: Histogram | None
     readable: Readable
     notices: tuple[str, ...]
     third: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DiagnosisOut:
-    """The causes of one row, the likeliest first; `unknown` says why there is none."""
-
-    diagnosis: tuple[Diagnosis, ...]
-    unknown: str | None
 
 
 @dataclass(frozen=True, slots=True)

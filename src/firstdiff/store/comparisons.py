@@ -43,7 +43,7 @@ class Comparisons:
                 now(),
                 to_json(dict(sides)),
                 to_json(dict(options)),
-                to_json(Edits(layer_offset=int(options.get("layer_offset") or 0))),
+                to_json(Edits(layer_offset=options.get("layer_offset"))),
             ),
         )
         return comparison

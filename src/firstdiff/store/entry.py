@@ -15,13 +15,14 @@ SIDES: tuple[SideName, ...] = get_args(SideName)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a comparison has come; `stage` is a word, `done` and `total` are files or bytes of it."""
+    """How far a comparison has come; `done` and `total` are files or bytes of a stage, `first` differs first so far."""
 
     stage: str
     done: int
     total: int
     bytes_per_second: float | None = None
     seconds_left: float | None = None
+    first: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +69,13 @@ class Edits:
     pairs: tensors that belong together
     dropped: pairs that are none
     layouts: recipes of single pairs
-    layer_offset: added to the candidate's layers
+    layer_offset: added to the candidate's layers; None to find it
     """
 
     pairs: tuple[KeyPair, ...] = ()
     dropped: tuple[KeyPair, ...] = ()
     layouts: tuple[StatedLayout, ...] = ()
-    layer_offset: int = 0
+    layer_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,11 @@ class Record:
         role: Role = self.role if self.role and self.role != "tap" else "output"
         return Key(self.name, role, self.slot, self.call, self.step, self.rank)
 
+    @property
+    def is_function(self) -> bool:
+        """True for a torch function called in a module's code, rather than a module."""
+        return is_function_op(self.op)
+
     def to_line(self) -> dict[str, Any]:
         """The JSON fields, defaults left out."""
         line: dict[str, Any] = {"name": self.name}
@@ -59,6 +64,11 @@ class Record:
         if "sources" in values:
             values["sources"] = tuple(values["sources"])
         return cls(**values)
+
+
+def is_function_op(op: str | None) -> bool:
+    """True for the op of a function: recorders write `softmax` for a function and `Softmax` for a module."""
+    return op is not None and op[:1].islower()
 
 
 # attribute, its name in JSON, the default that is left out

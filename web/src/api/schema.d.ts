@@ -143,26 +143,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/comparisons/{comparison}/rows/{row}/diagnosis": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Diagnose Row
-         * @description Look for the cause of one row, however long it takes; the result that is kept stays as it is.
-         */
-        post: operations["diagnose_row"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/comparisons/{comparison}/tensors": {
         parameters: {
             query?: never;
@@ -712,12 +692,11 @@ export interface components {
         };
         /**
          * ComparisonOut
-         * @description `comparison` is null as long as there is no result, `first` where nothing differs.
+         * @description `comparison` is null as long as there is no result.
          */
         ComparisonOut: {
             entry: components["schemas"]["Entry"];
             comparison: components["schemas"]["Head"] | null;
-            first: components["schemas"]["FirstRow"] | null;
         };
         /** Diagnosis */
         Diagnosis: {
@@ -735,16 +714,6 @@ export interface components {
              * @default []
              */
             implies: string[];
-        };
-        /**
-         * DiagnosisOut
-         * @description The causes of one row, the likeliest first; `unknown` says why there is none.
-         */
-        DiagnosisOut: {
-            /** Diagnosis */
-            diagnosis: components["schemas"]["Diagnosis"][];
-            /** Unknown */
-            unknown: string | null;
         };
         /**
          * Dimension
@@ -797,7 +766,7 @@ export interface components {
          *     pairs: tensors that belong together
          *     dropped: pairs that are none
          *     layouts: recipes of single pairs
-         *     layer_offset: added to the candidate's layers
+         *     layer_offset: added to the candidate's layers; None to find it
          */
         Edits: {
             /**
@@ -815,11 +784,8 @@ export interface components {
              * @default []
              */
             layouts: components["schemas"]["StatedLayout"][];
-            /**
-             * Layer Offset
-             * @default 0
-             */
-            layer_offset: number;
+            /** Layer Offset */
+            layer_offset: number | null;
         };
         /**
          * EntriesOut
@@ -900,16 +866,6 @@ export interface components {
             digests?: string[][] | null;
         };
         /**
-         * FirstRow
-         * @description The first divergence in sentences: where its error comes from, and where in the tensor it sits.
-         */
-        FirstRow: {
-            /** Origin */
-            origin: string;
-            /** Where */
-            where: string | null;
-        };
-        /**
          * FirstValues
          * @description The first ten elements in C order, all digits; empty where a side is not there or cannot be read.
          */
@@ -967,8 +923,6 @@ export interface components {
             ][];
             /** Notes */
             notes: components["schemas"]["Note"][];
-            /** Complete */
-            complete: boolean;
             /** Layers */
             layers: number[];
             /** Stages */
@@ -1115,6 +1069,57 @@ export interface components {
             ratio: components["schemas"]["Num"] | null;
             tolerance: components["schemas"]["Tolerance"] | null;
             required: components["schemas"]["Required"] | null;
+        };
+        /**
+         * JudgingBasis
+         * @description What other tolerances can be judged by without the data.
+         *
+         *     elements .. sampled: the fields of `measure.Envelope`
+         *     both_nan, conflicting: elements that are NaN on both sides; NaN or Inf that the other side does not share
+         *     types: the dtypes that decide the default tolerance; `scale` is the reference's deviation
+         */
+        JudgingBasis: {
+            /** Elements */
+            elements: number;
+            max_abs: components["schemas"]["Num"];
+            max_rel: components["schemas"]["Num"];
+            at_zero: components["schemas"]["Num"];
+            /** Corners */
+            corners: [
+                components["schemas"]["Num"],
+                components["schemas"]["Num"]
+            ][];
+            slack: components["schemas"]["Num"];
+            /** Cells */
+            cells: [
+                number | null,
+                number,
+                number
+            ][];
+            /** Sampled */
+            sampled: number;
+            /**
+             * Both Nan
+             * @default 0
+             */
+            both_nan: number;
+            /**
+             * Conflicting
+             * @default 0
+             */
+            conflicting: number;
+            /**
+             * Types
+             * @default [
+             *       "float32",
+             *       "float32"
+             *     ]
+             */
+            types: [
+                string,
+                string
+            ];
+            scale: components["schemas"]["Num"];
         };
         /**
          * KeyPair
@@ -1269,11 +1274,8 @@ export interface components {
              * @default false
              */
             allow_extra: boolean;
-            /**
-             * Layer Offset
-             * @default 0
-             */
-            layer_offset: number;
+            /** Layer Offset */
+            layer_offset?: number | null;
             /**
              * Layout
              * @default auto
@@ -1287,13 +1289,15 @@ export interface components {
              * @default false
              */
             isolate: boolean;
+            /** Effort */
+            effort?: number | "full" | null;
         };
         /**
          * Pair
          * @description One row: two tensors that belong together, or one that has no partner.
          *
-         *     `envelope` is what other tolerances can be judged by without the data (`measure.Envelope.from_plain`).
-         *     `origin_reason` says how `origin` is known; it begins with "estimate:" where it is one.
+         *     `envelope` is what other tolerances can be judged by without the data. `origin_reason` says how `origin` is
+         *     known, `origin_estimated` that it is the likeliest and not certain.
          */
         Pair: {
             /** Index */
@@ -1344,12 +1348,14 @@ export interface components {
              * @default []
              */
             diagnosis: components["schemas"]["Diagnosis"][];
-            /** Envelope */
-            envelope: {
-                [key: string]: unknown;
-            } | null;
+            envelope: components["schemas"]["JudgingBasis"] | null;
             /** Origin Reason */
             origin_reason: string | null;
+            /**
+             * Origin Estimated
+             * @default false
+             */
+            origin_estimated: boolean;
             isolated: components["schemas"]["Isolated"] | null;
         };
         /**
@@ -1368,7 +1374,7 @@ export interface components {
         };
         /**
          * Progress
-         * @description How far a comparison has come; `stage` is a word, `done` and `total` are files or bytes of it.
+         * @description How far a comparison has come; `done` and `total` are files or bytes of a stage, `first` differs first so far.
          */
         Progress: {
             /** Stage */
@@ -1381,6 +1387,8 @@ export interface components {
             bytes_per_second: number | null;
             /** Seconds Left */
             seconds_left: number | null;
+            /** First */
+            first: string | null;
         };
         /** Readable */
         Readable: {
@@ -1406,12 +1414,10 @@ export interface components {
         };
         /**
          * RowDetail
-         * @description One row, opened; `origin` says where its error comes from, `third` is the key of the third trace's tensor.
+         * @description One row, opened; `third` is the key of the third trace's tensor.
          */
         RowDetail: {
             pair: components["schemas"]["Pair"];
-            /** Origin */
-            origin: string | null;
             first_values: components["schemas"]["FirstValues"];
             histogram: components["schemas"]["Histogram"] | null;
             readable: components["schemas"]["Readable"];
@@ -1588,7 +1594,7 @@ export interface components {
         };
         /**
          * TensorInfo
-         * @description One side of a row; `name` is the tensor's key on that side.
+         * @description One side of a row; `keys` are the tensors it is made of, and `name` shows them as one text.
          */
         TensorInfo: {
             /** Name */
@@ -1598,6 +1604,11 @@ export interface components {
             /** Dtype */
             dtype: string | null;
             statistics: components["schemas"]["Statistics"] | null;
+            /**
+             * Keys
+             * @default []
+             */
+            keys: string[];
         };
         /**
          * TensorLine
@@ -2035,38 +2046,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RowDetail"];
-                };
-            };
-            /** @description One sentence. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorOut"];
-                };
-            };
-        };
-    };
-    diagnose_row: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                comparison: string;
-                row: number;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DiagnosisOut"];
                 };
             };
             /** @description One sentence. */

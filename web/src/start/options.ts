@@ -48,8 +48,9 @@ function toleranceOf(name: string, text: string): number | null {
   throw new Error(`The ${name} tolerance is “${text}”: a number such as 1e-4, 0 or greater, was expected.`);
 }
 
-function layersOf(text: string): number {
-  const value = Number(text.trim() || "0");
+function layersOf(text: string): number | null {
+  if (!text.trim()) return null;
+  const value = Number(text);
   if (Number.isInteger(value)) return value;
   throw new Error(`The layer offset is “${text}”: a whole number such as 1 or -1 was expected.`);
 }
@@ -60,7 +61,7 @@ export function changedOptions(form: OptionsForm): string[] {
     [form.atol.trim() !== "", `atol ${form.atol}`],
     [form.rtol.trim() !== "", `rtol ${form.rtol}`],
     [form.tolerances.trim() !== "", "own tolerance rules"],
-    [form.layerOffset.trim() !== "" && Number(form.layerOffset) !== 0, `layer offset ${form.layerOffset}`],
+    [form.layerOffset.trim() !== "", `layer offset ${form.layerOffset}`],
     [form.equalNan, "NaN equals NaN"],
     [form.allowMissing, "missing allowed"],
     [form.allowExtra, "extra allowed"],

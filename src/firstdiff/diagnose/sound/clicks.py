@@ -22,7 +22,7 @@ class AudioClicks(Hypothesis):
     code = "audio.clicks"
 
     def applies(self, case: Case) -> bool:
-        audio = case.pair.audio
+        audio = case.row.audio
         return is_sound(case) and audio is not None and audio["clicks"]["count"] > 0
 
     def test(self, case: Case) -> Iterator[Explanation]:

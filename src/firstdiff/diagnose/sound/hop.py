@@ -27,12 +27,12 @@ class AudioHop(Hypothesis):
     code = "audio.hop"
 
     def applies(self, case: Case) -> bool:
-        drift = (case.pair.audio or {}).get("drift")
+        drift = (case.row.audio or {}).get("drift")
         return bool(drift and drift["pitch_kept"])
 
     def test(self, case: Case) -> Iterator[Explanation]:
-        assert case.pair.audio is not None, "only what is sound is asked"
-        drift = case.pair.audio["drift"]
+        assert case.row.audio is not None, "only what is sound is asked"
+        drift = case.row.audio["drift"]
         stretch, likeness = float(drift["stretch"]), float(drift["likeness"])
         hops = _hops(stretch, case.attrs.get("hop_length"))
         yield Explanation(

@@ -24,12 +24,12 @@ class AudioSampleRate(Hypothesis):
     code = "audio.sample_rate"
 
     def applies(self, case: Case) -> bool:
-        audio = case.pair.audio or {}
+        audio = case.row.audio or {}
         drift = audio.get("drift")
         return bool(audio.get("rates_ignored") or (drift and not drift["pitch_kept"]) or _resampled(audio))
 
     def test(self, case: Case) -> Iterator[Explanation]:
-        audio = case.pair.audio
+        audio = case.row.audio
         assert audio is not None, "only what is sound is asked"
         if audio["rates_ignored"]:
             ours, theirs = (f"{audio[side]['sample_rate']:,.0f} Hz" for side in ("reference", "candidate"))

@@ -18,7 +18,7 @@ _SAID = "sound"
 
 def is_sound(case: Case) -> bool:
     """Whether the row is sound on both sides, at one rate and with as many channels: sample against sample."""
-    audio = case.pair.audio
+    audio = case.row.audio
     if audio is None or not case.comparable:
         return False
     ours, theirs = audio["reference"], audio["candidate"]
@@ -39,10 +39,10 @@ class Waves:
     def of(cls, case: Case) -> Waves:
         """Read once, and kept for the next hypothesis."""
         if _SAID not in case.shared:
-            assert case.pair.audio is not None, "only what is sound is asked"
+            assert case.row.audio is not None, "only what is sound is asked"
             axis = sample_axis(case.candidate.shape)
             expected, candidate = _frames(case.expected, axis), _frames(case.candidate, axis)
-            case.shared[_SAID] = cls(case, expected, candidate, case.pair.audio, axis)
+            case.shared[_SAID] = cls(case, expected, candidate, case.row.audio, axis)
         found: Waves = case.shared[_SAID]
         return found
 

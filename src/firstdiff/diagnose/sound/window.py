@@ -29,7 +29,7 @@ class AudioWindow(Hypothesis):
     code = "audio.window"
 
     def applies(self, case: Case) -> bool:
-        audio = case.pair.audio
+        audio = case.row.audio
         return is_sound(case) and audio is not None and bool(audio["ripple"] or audio["clicks"]["period"])
 
     def test(self, case: Case) -> Iterator[Explanation]:

@@ -73,7 +73,7 @@ class AudioPower(Hypothesis):
             squares = (ours**2, "the square"), (np.sqrt(ours), "the root")
             for made, words in squares:
                 yield from self._told(sides, made, f"the candidate is {words} of what it should be")
-        elif _LOGARITHM.search(f"{case.name} {case.op or ''}") and case.pair.audio is None:
+        elif _LOGARITHM.search(f"{case.name} {case.op or ''}") and case.row.audio is None:
             for factor in (2.0, 0.5):
                 yield from self._told(
                     sides, factor * ours, f"the candidate is {factor:g} times the reference's logarithm"

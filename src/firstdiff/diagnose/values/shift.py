@@ -58,7 +58,7 @@ class ShiftSequence(Hypothesis):
 
 def _moves_whole_chunks(sides: Sides, axis: int, lag: int) -> bool:
     """Whether channels are rolled by an even part of them: heads in another order look like that."""
-    of_channels = axis == sides.ndim - 1 and sides.ndim >= 3 and sides.case.pair.audio is None
+    of_channels = axis == sides.ndim - 1 and sides.ndim >= 3 and sides.case.row.audio is None
     return of_channels and abs(lag) > 1 and sides.shape[axis] % abs(lag) == 0
 
 

@@ -12,7 +12,7 @@ from firstdiff.errors import FirstdiffError
 from firstdiff.measure.promote import scalar
 from firstdiff.server.answers import answer
 from firstdiff.server.context import Shared
-from firstdiff.server.seen import Seen
+from firstdiff.server.row_tensors import RowTensors
 from firstdiff.trace import Source
 from firstdiff.viewing import Cut
 
@@ -27,7 +27,7 @@ def follow_element(comparison: str, context: Shared, row: int, at: str) -> Respo
     lines: list[dict[str, Any]] = json.loads(context.result(comparison).rows_text())["rows"]
     wanted = next((line for line in lines if line["index"] == row), None)
     alike = [line for line in lines if wanted and _pattern(line) == _pattern(wanted)][:_MOST]
-    points = [_point(Seen(context, comparison, line["index"]), line, at) for line in alike]
+    points = [_point(RowTensors(context, comparison, line["index"]), line, at) for line in alike]
     return answer({"points": [point for point in points if point is not None]})
 
 
@@ -37,7 +37,7 @@ def _pattern(line: dict[str, Any]) -> str:
     return key if line["layer"] is None else re.sub(rf"(?<!\d)0*{line['layer']}(?!\d)", "*", key, count=1)
 
 
-def _point(seen: Seen, line: dict[str, Any], at: str) -> dict[str, Any] | None:
+def _point(seen: RowTensors, line: dict[str, Any], at: str) -> dict[str, Any] | None:
     """None where the tensor of that layer has no such element."""
     try:
         reference, candidate = seen.both()
@@ -55,7 +55,7 @@ def _point(seen: Seen, line: dict[str, Any], at: str) -> dict[str, Any] | None:
     }
 
 
-def _third(seen: Seen, cut: Cut) -> float | None:
+def _third(seen: RowTensors, cut: Cut) -> float | None:
     """None where there is none, or it cannot be read: the other two are followed all the same."""
     try:
         source = seen.third_aligned()

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from firstdiff.pairing.writerows import map_of_rows
 from firstdiff.server.answers import answer, download
 from firstdiff.server.context import Shared
-from firstdiff.server.stated import check_edits
+from firstdiff.server.options import check_edits
 from firstdiff.store.entry import Edits, Entry
 
 router = APIRouter()

@@ -14,8 +14,9 @@ from firstdiff.reports.sentences import exact
 from firstdiff.server.answers import TooLargeError, answer, download
 from firstdiff.server.context import Shared
 from firstdiff.server.exports import RAW, csv_text, npy, raw, stamp_text
+from firstdiff.server.headers import ResponseHeader
 from firstdiff.server.overviews import cached_overview
-from firstdiff.server.seen import Seen, SideName, Space
+from firstdiff.server.row_tensors import RowTensors, SideName, Space
 from firstdiff.server.wanted import Gone, must_be_wanted
 from firstdiff.server.wire import InspectOut, MappingIn, TensorShape
 from firstdiff.trace import Source
@@ -40,12 +41,12 @@ MOST_PIXELS = 4096
 _FLAT = re.compile(r"(\d+):(\d+)")
 
 
-def _seen(comparison: str, row: int, context: Shared, gone: Gone) -> Seen:
+def _seen(comparison: str, row: int, context: Shared, gone: Gone) -> RowTensors:
     must_be_wanted(gone)
-    return Seen(context, comparison, row, gone)
+    return RowTensors(context, comparison, row, gone)
 
 
-ThisRow = Annotated[Seen, Depends(_seen)]
+ThisRow = Annotated[RowTensors, Depends(_seen)]
 SideOrDifference = Literal["reference", "candidate", "third", "difference", "third_difference"]
 
 
@@ -78,7 +79,7 @@ def slice_row(
     seen: ThisRow, side: SideName, space: Space = "aligned", at: str | None = None, flat: str | None = None
 ) -> Response:
     source = seen.source(side, space)
-    return raw(_asked(source, at, flat), source.dtype.name, {"X-Stamp": stamp_text(source.stamp())})
+    return raw(_asked(source, at, flat), source.dtype.name, {ResponseHeader.STAMP: stamp_text(source.stamp())})
 
 
 @router.get("/overview", response_class=Response)
@@ -95,8 +96,12 @@ def overview_row(
     folder = context.result(comparison).folder / "overviews"
     cells = cached_overview(folder, f"{seen.pair.index} {side}", sources, at, rows, columns)
     finite = cells[np.isfinite(cells)]
-    limits = {"X-Min": str(finite.min(initial=0.0)), "X-Max": str(finite.max(initial=0.0))}
-    return raw(cells, "float32", {**limits, "X-Nonfinite": str(cells.size - finite.size)})
+    limits = {
+        ResponseHeader.MIN: str(finite.min(initial=0.0)),
+        ResponseHeader.MAX: str(finite.max(initial=0.0)),
+        ResponseHeader.NONFINITE: str(cells.size - finite.size),
+    }
+    return raw(cells, "float32", limits)
 
 
 @router.get("/largest")
@@ -147,7 +152,7 @@ def scatter_row(seen: ThisRow, at: str | None = None, count: Annotated[int, Quer
     third = seen.third_if_readable()
     sources = sources if third is None else (*sources, third)
     points, sampled = scatter(sources, _cut(sources[0], at), count)
-    return raw(points, "float32", {"X-Sampled": str(int(sampled))})
+    return raw(points, "float32", {ResponseHeader.SAMPLED: str(int(sampled))})
 
 
 @router.post("/mapping")
@@ -179,7 +184,7 @@ def export_row(
     return download(csv_text(values), f"{name}.{side}.csv", "text/csv; charset=utf-8")
 
 
-def _of_side(seen: Seen, side: SideOrDifference) -> tuple[Source, ...]:
+def _of_side(seen: RowTensors, side: SideOrDifference) -> tuple[Source, ...]:
     """The source of a side, or the two whose difference is asked for."""
     if side == "difference":
         return seen.both()
@@ -239,7 +244,7 @@ def _number(text: str | None) -> int | float | None:
         raise UsageError(f"{text!r} is no number") from None
 
 
-def _shape_of(seen: Seen, side: SideName) -> TensorShape | None:
+def _shape_of(seen: RowTensors, side: SideName) -> TensorShape | None:
     try:
         tensor = seen.tensor(side)
     except FirstdiffError:
@@ -251,11 +256,11 @@ def _shape_of(seen: Seen, side: SideName) -> TensorShape | None:
     return TensorShape(tensor.source.shape, tensor.source.dtype.name)
 
 
-def _third_shape(seen: Seen) -> TensorShape | None:
+def _third_shape(seen: RowTensors) -> TensorShape | None:
     source = seen.third_if_readable()
     return TensorShape(source.shape, source.dtype.name) if source is not None else None
 
 
-def _sound_of(seen: Seen) -> SoundPair | None:
+def _sound_of(seen: RowTensors) -> SoundPair | None:
     reference, candidate = seen.tensor("reference"), seen.tensor("candidate")
     return SoundPair.of(reference, candidate) if reference is not None and candidate is not None else None

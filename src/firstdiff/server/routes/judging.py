@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from firstdiff.comparing.rejudge import Judged, rejudge, tolerance_of
-from firstdiff.judge.writing import tolerances_toml
+from firstdiff.judge import tolerances_toml
 from firstdiff.server.answers import answer
 from firstdiff.server.context import Shared
-from firstdiff.server.stated import rules_in
+from firstdiff.server.options import rules_in
 from firstdiff.server.wire import JudgeIn, TomlOut
 
 router = APIRouter()

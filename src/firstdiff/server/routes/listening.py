@@ -12,8 +12,9 @@ from firstdiff.audio.canvas import Canvas
 from firstdiff.audio.view import Difference, Peaks, peaks, spectrogram, wav
 from firstdiff.errors import UsageError
 from firstdiff.server.answers import answer
+from firstdiff.server.headers import ResponseHeader
 from firstdiff.server.routes.inspecting import ThisRow
-from firstdiff.server.seen import Seen
+from firstdiff.server.row_tensors import RowTensors
 
 router = APIRouter(prefix="/comparisons/{comparison}/rows/{row}/audio")
 
@@ -28,7 +29,7 @@ Heard = Literal["reference", "candidate", "difference"]
 class Sounds:
     """Both sides of a row as sound."""
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: RowTensors) -> None:
         reference, candidate = seen.tensor("reference"), seen.tensor("candidate")
         pair = None if reference is None or candidate is None else SoundPair.of(reference, candidate)
         if pair is None or reference is None or candidate is None:
@@ -78,7 +79,7 @@ def report_audio(sounds: TheseSounds) -> Response:
 @router.get("", response_class=Response)
 def play_audio(sounds: TheseSounds, side: Heard) -> Response:
     played = wav(sounds.sound(side), loud=side == "difference")
-    return Response(played.data, media_type="audio/wav", headers={"X-Note": played.note or ""})
+    return Response(played.data, media_type="audio/wav", headers={ResponseHeader.NOTE: played.note or ""})
 
 
 @router.get("/spectrogram", response_class=Response)

@@ -11,7 +11,7 @@ from fastapi import Response
 from firstdiff.errors import FirstdiffError
 from firstdiff.server.context import Context
 from firstdiff.server.routes import comparisons, depth, inspecting, rows
-from firstdiff.server.seen import Seen
+from firstdiff.server.row_tensors import RowTensors
 from firstdiff.viewing import largest
 
 # what the page asks for when a view is opened, before anything is moved
@@ -33,7 +33,7 @@ def opened_row(context: Context, comparison: str, row: int) -> dict[str, Any]:
     return {f"/rows/{row}": _plain(rows.get_row(comparison, row, context))}
 
 
-def inspected_row(context: Context, comparison: str, seen: Seen) -> dict[str, Any]:
+def inspected_row(context: Context, comparison: str, seen: RowTensors) -> dict[str, Any]:
     """What the views of a row's values show at first; what cannot be read is left out, and the page says so."""
     row = seen.pair.index
     found: dict[str, Any] = {}
@@ -46,7 +46,7 @@ def inspected_row(context: Context, comparison: str, seen: Seen) -> dict[str, An
     return found
 
 
-def _asked(context: Context, comparison: str, seen: Seen) -> Iterator[tuple[str, Callable[[], Response]]]:
+def _asked(context: Context, comparison: str, seen: RowTensors) -> Iterator[tuple[str, Callable[[], Response]]]:
     """Parts of the row's address, their queries in alphabetical order, and who answers."""
     yield "inspect", lambda: inspecting.inspect_row(seen)
     shape = seen.shape

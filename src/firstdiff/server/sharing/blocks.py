@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from firstdiff.server.exports import little_endian
-from firstdiff.server.seen import Seen, SideName
+from firstdiff.server.row_tensors import RowTensors, SideName
 from firstdiff.trace import Source
 from firstdiff.viewing import Cut
 
@@ -27,7 +27,7 @@ class Block:
     sides: dict[str, tuple[str, bytes]]
 
 
-def blocks_of(seen: Seen, most_bytes: int) -> list[Block]:
+def blocks_of(seen: RowTensors, most_bytes: int) -> list[Block]:
     """The whole tensor if it is not larger than that, else its beginning and where the difference is largest."""
     sources = _sources(seen)
     if not sources:
@@ -43,7 +43,7 @@ def blocks_of(seen: Seen, most_bytes: int) -> list[Block]:
     return [_block(sources, box) for box in taken if box.size * width <= most_bytes]
 
 
-def _sources(seen: Seen) -> dict[str, Source]:
+def _sources(seen: RowTensors) -> dict[str, Source]:
     """In the layout of the comparison, or the one side that is there as it lies."""
     if seen.shape is not None:
         reference, candidate = seen.both()

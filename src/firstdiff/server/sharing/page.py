@@ -12,7 +12,7 @@ from typing import Any
 from firstdiff.errors import FirstdiffError, UsageError
 from firstdiff.json_text import to_json
 from firstdiff.server.context import Context
-from firstdiff.server.seen import Seen
+from firstdiff.server.row_tensors import RowTensors
 from firstdiff.server.sharing.answers import heading, inspected_row, opened_row
 from firstdiff.server.sharing.blocks import Block, blocks_of
 from firstdiff.server.sharing.worth import by_worth
@@ -58,7 +58,7 @@ def shared_page(context: Context, comparison: str) -> str:
     left = _FOR_VALUES
     for row in wanted[:_MOST_INSPECTED]:
         try:
-            seen = Seen(context, comparison, row)
+            seen = RowTensors(context, comparison, row)
             packed = [_packed(block) for block in blocks_of(seen, max(left // 4, _SMALLEST_BLOCK))]
         except FirstdiffError:  # a side that is gone: its row in full says so
             continue

@@ -7,9 +7,9 @@ import tempfile
 
 from firstdiff.readers import open_trace
 from firstdiff.schema import Comparison
-from firstdiff.server.compared import write_compared
 from firstdiff.server.context import Context, ServerSettings
 from firstdiff.server.jobs import Jobs
+from firstdiff.server.result_tables import write_tables
 from firstdiff.server.sharing.page import shared_page
 from firstdiff.server.starting import given_path
 from firstdiff.store import Store
@@ -39,7 +39,7 @@ def page_of(
             owner = store.own()
             job = store.comparisons.claim(owner.id)
             assert job is not None, "it was added just now"
-            outcome = write_compared(store.home.result(job.id, job.run), "pair", comparison, traces)
+            outcome = write_tables(store.home.result(job.id, job.run), "pair", comparison, traces)
             store.comparisons.finish(job, owner.id, outcome)
             owner.close()
             return shared_page(Context(store, jobs, ServerSettings()), made)

@@ -1,9 +1,9 @@
 import type { Edits } from "./types";
 
-export const NO_EDITS: Edits = { pairs: [], dropped: [], layouts: [], layer_offset: 0 };
+export const NO_EDITS: Edits = { pairs: [], dropped: [], layouts: [], layer_offset: null };
 
 export function isEdited(edits: Edits): boolean {
-  return edits.pairs.length + edits.dropped.length + edits.layouts.length > 0 || edits.layer_offset !== 0;
+  return edits.pairs.length + edits.dropped.length + edits.layouts.length > 0 || edits.layer_offset !== null;
 }
 
 export function hasPair(edits: Edits, reference: string, candidate: string): boolean {
@@ -52,9 +52,9 @@ export function editLines(edits: Edits): readonly EditLine[] {
       without: { ...edits, layouts: edits.layouts.filter((other) => other !== layout) },
     })),
   ];
-  if (edits.layer_offset !== 0) {
+  if (edits.layer_offset !== null) {
     const sign = edits.layer_offset > 0 ? "+" : "";
-    lines.push({ text: `the candidate's layers are counted ${sign}${edits.layer_offset}`, without: { ...edits, layer_offset: 0 } });
+    lines.push({ text: `the candidate's layers are counted ${sign}${edits.layer_offset}`, without: { ...edits, layer_offset: null } });
   }
   return lines;
 }

@@ -1,0 +1,220 @@
+"""From stage results to the Comparison: its pairs, verdict, counts and warnings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from firstdiff import __version__
+from firstdiff.comparing.options import Options
+from firstdiff.comparing.pair_comparison import LayoutFinding
+from firstdiff.comparing.rows import audio_warnings
+from firstdiff.locate import Located, LocatedPair, MeasuredPair
+from firstdiff.pairing import Match, PairingResult
+from firstdiff.schema import Comparison, Diagnosis, Note, Pair, Side, Status, Summary, Verdict
+from firstdiff.trace import Key, Trace
+from firstdiff.trace.record import is_function_op
+
+THE_SAME = "reference and candidate are the same: they can only match"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found out after measuring, by the index of the row.
+
+    layouts: rows that would agree in another layout
+    causes: the likeliest first
+    doubts: pairs whose values speak against them
+    notes: what else there is to say
+    warnings: about the pairing as a whole
+    """
+
+    layouts: Mapping[int, LayoutFinding]
+    causes: Mapping[int, tuple[Diagnosis, ...]]
+    doubts: Mapping[int, Match]
+    notes: tuple[Note, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+NOTHING_FOUND = Findings({}, {}, {})
+
+
+def comparison_of(
+    paired: PairingResult,
+    located: Located,
+    findings: Findings,
+    options: Options,
+    timings: Mapping[str, float],
+    *,
+    complete: bool = True,
+) -> Comparison:
+    """Put the stages' results together; an incomplete comparison is never a match."""
+    pairs = tuple(_pair(row, findings) for row in located.pairs)
+    summary = summary_of(pairs)
+    verdict = verdict_of(pairs, summary, allow_missing=options.allow_missing, allow_extra=options.allow_extra)
+    first = located.first_divergence
+    return Comparison(
+        version=__version__,
+        settings=options.settings(),
+        warnings=(*_warnings(paired, pairs, options), *findings.warnings),
+        reference=Side(paired.reference.path, len(paired.reference)),
+        candidate=Side(paired.candidate.path, len(paired.candidate)),
+        verdict=verdict if complete or summary.mismatch else "not_compared",
+        summary=summary,
+        first_divergence=first,
+        divergences=located.divergences,
+        pairs=pairs,
+        diagnosis=pairs[first.pair].diagnosis if first else (),
+        depth=tuple((point.index, point.relative, point.allowed) for point in located.depth),
+        notes=(*located.notes, *findings.notes),
+        timings=timings,
+        complete=complete,
+    )
+
+
+def single_comparison_of(
+    trace: Trace, rows: Sequence[MeasuredPair], options: Options, timings: Mapping[str, float]
+) -> Comparison:
+    """Put together one trace without another: rows to look at, and nothing that was compared."""
+    pairs = tuple(_pair(LocatedPair(measured=row), NOTHING_FOUND) for row in rows)
+    return Comparison(
+        version=__version__,
+        settings=options.settings(),
+        warnings=trace.warnings,
+        reference=Side(trace.path, len(trace)),
+        candidate=Side("", 0),
+        verdict="not_compared",
+        summary=summary_of(pairs),
+        first_divergence=None,
+        divergences=(),
+        pairs=pairs,
+        timings=timings,
+    )
+
+
+def _pair(located: LocatedPair, findings: Findings) -> Pair:
+    row = located.measured
+    layout, doubt = findings.layouts.get(row.index), findings.doubts.get(row.index)
+    known = (row.layout_cause,) if row.layout_cause else (layout.cause,) if layout else ()
+    reason = layout.reason if layout else row.reason
+    if doubt is not None and doubt.doubt:
+        reason = f"{reason}; {doubt.doubt}"
+    return Pair(
+        index=row.index,
+        key=row.key,
+        name=row.name,
+        role=row.role,
+        step=row.step,
+        rank=row.rank,
+        op=row.op,
+        layer=row.layer,
+        stage=row.stage,
+        status=row.status,
+        reason=reason,
+        reference=row.reference_info,
+        candidate=row.candidate_info,
+        pairing=doubt.pairing if doubt else row.pairing,
+        alignment=layout.alignment if layout else row.alignment,
+        metrics=row.metrics,
+        audio=row.audio,
+        tolerance=row.tolerance,
+        required=row.required,
+        origin=located.origin,
+        recovers_from=located.recovers_from,
+        where=located.where,
+        diagnosis=findings.causes.get(row.index, known),
+        envelope=row.basis,
+        origin_reason=located.origin_reason,
+        origin_estimated=located.estimated,
+        isolated=located.isolated,
+    )
+
+
+def verdict_of(pairs: Sequence[Pair], summary: Summary, *, allow_missing: bool, allow_extra: bool) -> Verdict:
+    """Judge the run by its rows. Nothing compared is never a match."""
+    if not any(pair.metrics is not None for pair in pairs):
+        return "mismatch" if summary.mismatch else "not_compared"
+    against = summary.mismatch + summary.failed
+    if not allow_missing:
+        against += _lone(pairs, "missing") + sum(_part(pair, "reference_coverage") for pair in pairs)
+    if not allow_extra:
+        against += _lone(pairs, "extra") + sum(_part(pair, "candidate_coverage") for pair in pairs)
+    return "mismatch" if against else "match"
+
+
+def _lone(pairs: Sequence[Pair], status: Status) -> int:
+    """Count the tensors on one side only, inputs of compared functions left out.
+
+    A capture writes such an input only if no tensor in the trace is it: a cast that only one side needs makes one.
+    """
+    compared = {pair.key for pair in pairs if pair.metrics is not None}
+    lone = (pair for pair in pairs if pair.status == status)
+    return sum(not (_is_function_input(pair) and _output_key(pair) in compared) for pair in lone)
+
+
+def _is_function_input(pair: Pair) -> bool:
+    """True for an input of a torch function rather than of a module."""
+    return pair.role == "input" and is_function_op(pair.op)
+
+
+def _output_key(pair: Pair) -> str:
+    return str(replace(Key.parse(pair.key), role="output", slot="0"))
+
+
+def _part(pair: Pair, side: str) -> bool:
+    """True if only a part of one side was there to compare: the rest is missing, or extra."""
+    return pair.alignment is not None and getattr(pair.alignment, side) < 1
+
+
+def summary_of(pairs: Sequence[Pair]) -> Summary:
+    """Count what the verdict is made of."""
+
+    def count(status: str) -> int:
+        return sum(pair.status == status for pair in pairs)
+
+    compared = sum(pair.metrics.elements for pair in pairs if pair.metrics)
+    there = sum(math.prod(pair.reference.shape or ()) for pair in pairs if pair.reference)
+    return Summary(
+        match=count("match"),
+        mismatch=count("mismatch"),
+        missing=count("missing"),
+        extra=count("extra"),
+        failed=count("failed"),
+        elements=compared,
+        coverage=compared / there if there else 0.0,
+    )
+
+
+def _warnings(paired: PairingResult, pairs: Sequence[Pair], options: Options) -> tuple[str, ...]:
+    reference, candidate = paired.reference, paired.candidate
+    found = [f"reference: {text}" for text in reference.warnings]
+    found += [f"candidate: {text}" for text in candidate.warnings]
+    found += [*_unreadable("reference", reference), *_unreadable("candidate", candidate)]
+    found += paired.warnings
+    found += audio_warnings(paired)
+    if reference is not candidate and _same_place(reference.path, candidate.path):
+        found.append(THE_SAME)
+    inputs = reference.header.get("inputs"), candidate.header.get("inputs")
+    if None not in inputs and inputs[0] != inputs[1]:
+        found.append("the two runs were recorded on different inputs")
+    keys = [pair.key for pair in pairs]
+    found += options.rules.unused(keys)
+    found += options.layout.unused(keys)
+    return tuple(found)
+
+
+def _unreadable(side: str, trace: Trace) -> list[str]:
+    """Warn where not one tensor of a side can be read, as in an encrypted archive."""
+    if not trace.tensors or any(tensor.error is None for tensor in trace.tensors):
+        return []
+    first = trace.tensors[0]
+    return [f"{side}: not one of its tensors can be read; {first.key} {first.error}"]
+
+
+def _same_place(one: str, other: str) -> bool:
+    try:
+        return Path(one).samefile(other)
+    except OSError:
+        return False

@@ -1,0 +1,116 @@
+"""Requests of the page as options of a comparison: options, tolerances, edits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from firstdiff.align import Alignment
+from firstdiff.comparing import Options
+from firstdiff.errors import UsageError
+from firstdiff.judge import NamedRule, Rules, parse_rules
+from firstdiff.pairing import PairMap
+from firstdiff.pairing.mapfile import MapEntry
+from firstdiff.store import Edits
+from firstdiff.trace import Trace
+
+if TYPE_CHECKING:
+    from firstdiff.server.wire import JudgeIn
+
+_EDITS = "the pairs set by hand"
+_JOINED = " + "
+# options that the page's form has under the names of `Options.of`
+FORM_OPTIONS = (
+    "atol",
+    "rtol",
+    "equal_nan",
+    "allow_missing",
+    "allow_extra",
+    "layout",
+    "accept_layout",
+    "isolate",
+    "effort",
+)
+
+
+def rules_in(body: JudgeIn) -> Rules:
+    """The tolerances of a request."""
+    if body.rule == "toml":
+        return Rules(named=parse_rules(body.toml or ""), equal_nan=body.equal_nan)
+    if body.rule == "torch":
+        return Rules(table="torch", equal_nan=body.equal_nan)
+    if body.rule == "custom":
+        if body.atol is None and body.rtol is None:
+            raise UsageError("a custom tolerance needs atol, rtol, or both")
+        return Rules(atol=body.atol, rtol=body.rtol, equal_nan=body.equal_nan)
+    if body.k is None:
+        return Rules(equal_nan=body.equal_nan)
+    if not body.k >= 0:
+        raise UsageError(f"k is {body.k!r}; it takes a number from 0 up")
+    everywhere = NamedRule(re.compile(".*", re.DOTALL), None, None, body.k, "k as set on the page")
+    return Rules(named=(everywhere,), equal_nan=body.equal_nan)
+
+
+def options_in(stated: Mapping[str, Any], edits: Edits, traces: Mapping[str, Trace] | None = None) -> Options:
+    """Return how to compare, as it was asked for and changed by hand since.
+
+    traces: the sides, which tell the keys that joined rows are made of
+    """
+    names = {name: stated[name] for name in FORM_OPTIONS if name in stated}
+    options = Options.of(
+        **names,
+        tolerances_text=stated.get("tolerances"),
+        layer_offset=edits.layer_offset,
+        map=_map(edits, traces or {}),
+    )
+    recipes = {entry.key: _recipe(entry.key, entry.recipe) for entry in edits.layouts}
+    return replace(options, layout=replace(options.layout, stated=recipes))
+
+
+def check_edits(edits: Edits) -> None:
+    """UsageError where they cannot be: a tensor in two pairs, a recipe that does not parse."""
+    for side in ("reference", "candidate"):
+        keys = [getattr(pair, side) for pair in edits.pairs]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            raise UsageError(f"the {side} {twice!r} is in two pairs; take it out of one of them")
+    for entry in edits.layouts:
+        _recipe(entry.key, entry.recipe)
+
+
+def _recipe(key: str, text: str) -> Alignment:
+    try:
+        return Alignment.parse(text)
+    except UsageError as error:
+        raise UsageError(f"the recipe for {key}: {error}") from error
+
+
+def _map(edits: Edits, traces: Mapping[str, Trace]) -> PairMap | None:
+    """Return pairs as stated; what was in a dropped pair and is in no other has no partner."""
+
+    def keys(side: str, name: str) -> tuple[str, ...]:
+        return _keys(name, traces.get(side))
+
+    entries = [
+        MapEntry(line, keys("reference", pair.reference), keys("candidate", pair.candidate))
+        for line, pair in enumerate(edits.pairs, 1)
+    ]
+    placed = {("reference", pair.reference) for pair in edits.pairs} | {
+        ("candidate", pair.candidate) for pair in edits.pairs
+    }
+    for line, pair in enumerate(edits.dropped, len(entries) + 1):
+        if ("reference", pair.reference) not in placed:
+            entries.append(MapEntry(line, keys("reference", pair.reference), ()))
+        if ("candidate", pair.candidate) not in placed:
+            entries.append(MapEntry(line, (), keys("candidate", pair.candidate)))
+        placed |= {("reference", pair.reference), ("candidate", pair.candidate)}
+    return PairMap(_EDITS, tuple(entries)) if entries else None
+
+
+def _keys(name: str, trace: Trace | None) -> tuple[str, ...]:
+    """Return the keys that a row's name on the page stands for: a tensor of that name, or several joined."""
+    known = {str(tensor.key) for tensor in trace} if trace is not None else set()
+    parts = tuple(name.split(_JOINED))
+    return parts if name not in known and known.issuperset(parts) else (name,)
