@@ -5,7 +5,7 @@ import pytest
 
 from firstdiff.align.arrangement import arrangement_of, natural_walks
 from firstdiff.align.recipe import Recipe
-from firstdiff.align.walk import Digit, Walk
+from firstdiff.align.stride_search import Digit, Walk
 from firstdiff.trace import ArraySource
 
 D = Digit

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstdiff.align.derived import Pulled
 from firstdiff.align.lazy import Lazy
-from firstdiff.align.recipe import Recipe, lazy
+from firstdiff.align.recipe import Pulled, Recipe, lazy
 from firstdiff.align.steps import Step
-from firstdiff.align.tiled import Tiled
+from firstdiff.align.strided import Tiled
 from firstdiff.errors import UsageError
 from firstdiff.trace import ArraySource, Source
 

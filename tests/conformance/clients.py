@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.clients.cpp import cpp_program
 from tests.tools import needs
 
 ROOT = Path(__file__).parents[2]
@@ -67,8 +69,22 @@ def _rust() -> list[str]:
     return [str(crate / "target" / "debug" / "examples" / "conformance")]
 
 
+def _cpp() -> list[str]:
+    # the widest instructions there are: what a compiler fuses must not change a draw
+    return [str(cpp_program(ROOT / "clients" / "cpp" / "tests" / "conformance.cpp", "-O2", "-march=native"))]
+
+
+def _c() -> list[str]:
+    from tests.clients.c_recorder import recorder_program
+
+    program = recorder_program(Path(tempfile.mkdtemp(prefix="firstdiff-recorder-")))
+    return [sys.executable, "-m", "tests.clients.c_recorder", str(program)]
+
+
 CLIENTS = (
     Client("python", _python, frozenset({"write", "crash", "read", "draws"})),
     Client("javascript", _javascript),
     Client("rust", _rust),
+    Client("cpp", _cpp),
+    Client("c", _c, frozenset({"write", "crash"})),
 )

@@ -112,6 +112,36 @@ def test_tensors_can_be_searched(page: Page, runs: tuple[Path, Path]) -> None:
     assert page.get(f"/comparisons/{entry['id']}/tensors", limit=2)["total"] == 3
 
 
+def test_the_first_divergence_comes_with_its_sentences(page: Page) -> None:
+    demo = page.finished(page.post("/demo")["id"])["id"]
+    assert page.get(f"/comparisons/{demo}")["first"] == {
+        "origin": "introduced here: all that goes into it matches (layers.2.ln_1:in.0)",
+        "where": "spread over the whole tensor: 79.4 % of the elements differ",
+    }
+
+
+def test_nothing_that_differs_has_no_first_row(page: Page, runs: tuple[Path, Path]) -> None:
+    assert page.get(f"/comparisons/{page.compare(runs[0], runs[0])['id']}")["first"] is None
+
+
+def test_the_cause_of_one_row_is_looked_for_on_demand(page: Page) -> None:
+    demo = page.finished(page.post("/demo")["id"])["id"]
+    rows = {row["key"]: row for row in page.get(f"/comparisons/{demo}/rows")["rows"]}
+    first, later = rows["layers.2.ln_1"], rows["layers.2.attn.qkv"]
+    found = page.post(f"/comparisons/{demo}/rows/{first['index']}/diagnosis")
+    assert found["diagnosis"][0]["cause"] == "norm.eps"
+    found = page.post(f"/comparisons/{demo}/rows/{later['index']}/diagnosis")
+    assert found["diagnosis"] == []
+    assert "layers.2.attn.qkv is what its own inputs give" in found["unknown"]
+    assert page.get(f"/comparisons/{demo}/rows/{later['index']}")["origin"].startswith("inherited from its inputs: ")
+
+
+def test_one_trace_alone_has_no_cause_to_look_for(page: Page, runs: tuple[Path, Path]) -> None:
+    alone = page.compare(runs[0], kind="look")["id"]
+    refused = page.error("POST", f"/comparisons/{alone}/rows/0/diagnosis", 400)
+    assert "two traces are compared" in refused
+
+
 def test_nan_on_both_sides_has_the_same_ratio_in_the_table_and_when_judged_again(page: Page, tmp_path: Path) -> None:
     values = np.array([1.0, np.nan, 3.0], "f4")
     entry = page.compare(write_folder(tmp_path / "r", x=values), write_folder(tmp_path / "c", x=values))

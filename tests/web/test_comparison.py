@@ -32,8 +32,14 @@ def test_the_head_says_who_is_compared_how_it_went_and_where_it_began(page: Page
     expect(head.get_by_role("heading")).to_contain_text("candidate")
     expect(on.count(page, "mismatch")).to_contain_text("69")
     expect(head.get_by_role("link", name=first["key"])).to_be_visible()
-    expect(head.get_by_text("The error was made here")).to_be_visible()
-    expect(head.get_by_text("norm.eps")).to_be_visible()
+    for words in (
+        "all compared",
+        "norm.eps",
+        "set eps of layers.2.ln_1 to 1e-05",
+        "Introduced here: ",
+        "spread over the",
+    ):
+        expect(head.get_by_text(words)).to_be_visible()
 
 
 def test_the_first_divergence_leads_to_its_row(page: Page, server: Server, demo: str) -> None:
@@ -86,7 +92,7 @@ def test_a_row_says_verdict_shape_recipe_and_figures(page: Page, mixed: str) -> 
     figures = (f"{metrics.max_abs:.3g}", f"{metrics.rel_l2:.3g}", f"{metrics.mismatched} / {metrics.elements}")
     for text in ("mismatch", "[4, 6, 8]", "float32", *figures, "introduced"):
         expect(wrong).to_contain_text(text)
-    expect(wrong.get_by_role("img", name="× what is allowed")).to_be_visible()
+    expect(wrong.get_by_role("img", name="× the tolerance")).to_be_visible()
     expect(on.line(page, "layers.1.attn")).to_contain_text("a b c -> b a c")
     expect(on.line(page, "layers.1.attn")).to_contain_text("[4, 6, 8] → [6, 4, 8]")
     expect(on.line(page, "layers.0.mlp")).to_contain_text("missing")

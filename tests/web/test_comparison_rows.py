@@ -123,7 +123,7 @@ def test_the_tolerance_used_and_the_one_that_would_pass(page: Page, mixed: str, 
     open_row(page, mixed, "layers.1.mlp")
     shown = on.card(page, "Tolerance")
     assert wrong.tolerance is not None
-    expect(shown).to_contain_text("256 eps of deviation and value")
+    expect(shown).to_contain_text("256 × eps × (std + |reference|)")
     expect(shown).to_contain_text(f"{wrong.tolerance.rtol:.6g}".replace("e-0", "e-"))
     expect(shown).to_contain_text("Would match with atol 1 or rtol")
 
@@ -143,7 +143,7 @@ def test_causes_come_with_evidence_and_a_fix(page: Page, server: Server) -> None
     for text in ("norm.eps", "with eps 0.001 instead of 1e-05", "set eps of layers.2.ln_1 to 1e-05", "remains"):
         expect(causes).to_contain_text(text)
     expect(causes.get_by_role("meter", name="Confidence in norm.eps")).to_be_visible()
-    expect(on.card(page, "What was found")).to_contain_text("The error was made here (all that goes into it matches")
+    expect(on.card(page, "What was found")).to_contain_text("introduced here: all that goes into it matches")
 
 
 def test_a_nan_is_told_apart_from_a_difference(page: Page, mixed: str) -> None:

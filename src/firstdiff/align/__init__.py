@@ -4,16 +4,13 @@
 gives a `Solution`, whose `alignment` turns sources into sources that can be measured as they come.
 """
 
-from firstdiff.align.alignment import Alignment
-from firstdiff.align.fused import solve_fused
 from firstdiff.align.mapping import Mapped, Slice, map_slices
-from firstdiff.align.recipe import Recipe
-from firstdiff.align.rule import Ruling, layout_rule
-from firstdiff.align.samples import Noise
-from firstdiff.align.screen import could_be_rearranged
-from firstdiff.align.shards import solve_shards
-from firstdiff.align.solution import Solution
+from firstdiff.align.prechecks import could_be_rearranged
+from firstdiff.align.recipe import Alignment, Recipe
+from firstdiff.align.sampling import Noise
+from firstdiff.align.solution import Ruling, Solution, layout_rule
 from firstdiff.align.solver import solve, solve_stated
+from firstdiff.align.split_tensors import solve_fused, solve_shards
 from firstdiff.align.strategy import Prepared, Strategy
 
 __all__ = [

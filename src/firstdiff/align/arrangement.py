@@ -8,8 +8,8 @@ from itertools import chain, pairwise, permutations
 from math import prod
 
 from firstdiff.align.notation import Axis, Group, Pattern, Shape
-from firstdiff.align.rearrange import Rearrange
-from firstdiff.align.walk import Digit, Walk, merged
+from firstdiff.align.steps import Rearrange
+from firstdiff.align.stride_search import Digit, Walk, merged
 
 _LONGEST_HEAD = 512
 _MOST_AXES = 6
@@ -63,6 +63,20 @@ def natural_walks(target: Shape, source: Shape) -> Iterator[Walk]:
         if plain not in seen and _atoms(walk, target, source) is not None:
             yield plain
         seen.add(plain)
+
+
+def repeating_walks(target: Shape, source: Shape) -> Iterator[Walk]:
+    """Every order of the whole axes of a smaller shape with one more axis along which its values repeat."""
+    if not prod(source) or prod(target) % prod(source):
+        return
+    repeat = Digit(prod(target) // prod(source), 0)
+    seen: set[Walk] = set()
+    for order in permutations(_axes(source)):
+        for at in range(len(order) + 1):
+            walk = merged((*order[:at], repeat, *order[at:]))
+            if walk not in seen and _atoms(walk, target, source) is not None:
+                yield walk
+            seen.add(walk)
 
 
 def _orders(axes: Walk) -> Iterator[Walk]:

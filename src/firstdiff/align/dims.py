@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from firstdiff.align.join import Concat, Stack, Sum
 from firstdiff.align.notation import Axis, Group, Pattern, Shape, parse_side
-from firstdiff.align.rearrange import Rearrange
 from firstdiff.align.recipe import Recipe
-from firstdiff.align.steps import Join
+from firstdiff.align.steps import Join, Rearrange
+from firstdiff.align.steps_join import Concat, Stack, Sum
 from firstdiff.errors import UsageError
 
 Kind = Literal["sharded", "partial", "replicated"]

@@ -11,21 +11,28 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from firstdiff.align.alignment import Alignment
 from firstdiff.align.arrangement import arrangement_of, is_forced
-from firstdiff.align.chunks import Chunks, Ungroup, order_cause
-from firstdiff.align.crop import Crop
-from firstdiff.align.join import Pick
 from firstdiff.align.lazy import Lazy
 from firstdiff.align.notation import Shape, bind
 from firstdiff.align.proposal import EVIDENCE
-from firstdiff.align.rearrange import Rearrange
-from firstdiff.align.recipe import AnyStep, Recipe, lazy, shapes_after
-from firstdiff.align.rope import Rope
-from firstdiff.align.samples import Level, Noise, centred, coarser, common_value, levels, places, score, widened
+from firstdiff.align.recipe import Alignment, AnyStep, Recipe, lazy, shapes_after
+from firstdiff.align.sampling import (
+    Level,
+    Noise,
+    centred,
+    coarser,
+    common_value,
+    levels,
+    places,
+    scale_of,
+    score,
+    widened,
+)
 from firstdiff.align.solution import Solution
-from firstdiff.align.steps import Join
-from firstdiff.align.walk import Digit
+from firstdiff.align.steps import Crop, Join, Rearrange
+from firstdiff.align.steps_axis import Chunks, Rope, Ungroup, order_cause
+from firstdiff.align.steps_join import Pick
+from firstdiff.align.stride_search import Digit
 from firstdiff.errors import UsageError
 from firstdiff.trace import Source
 
@@ -163,7 +170,7 @@ class _Trial:
         level = self.levels[-1]
         if not level.centred:
             return self.agreement
-        sides = centred(self.reference, self.reference), centred(self.candidate, self.candidate)
+        sides = (centred(values, scale_of(values)) for values in (self.reference, self.candidate))
         return float(level.noise.same(*sides).mean())
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from firstdiff.align.recipe import lazy
-from firstdiff.align.samples import widened
+from firstdiff.align.sampling import widened
 from firstdiff.errors import UsageError
 from firstdiff.trace import Source
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from firstdiff.align.alignment import Alignment
-from firstdiff.align.crop import Crop
 from firstdiff.align.proposal import score_of
-from firstdiff.align.recipe import Recipe
-from firstdiff.align.samples import places
-from firstdiff.align.sight import Sight
+from firstdiff.align.recipe import Alignment, Recipe
+from firstdiff.align.sampling import Sight, places
+from firstdiff.align.steps import Crop
 
 _MOST_PARTS = 64
 _NAMED = 8

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from math import log, prod
+from typing import NamedTuple
 
 import numpy as np
 
-from firstdiff.align.alignment import Alignment
-from firstdiff.align.arrangement import arrangement_of, cuts, is_forced, natural_walks
-from firstdiff.align.derived import Pulled
+from firstdiff.align.arrangement import arrangement_of, cuts, is_forced, natural_walks, repeating_walks
 from firstdiff.align.lazy import Lazy
-from firstdiff.align.recipe import AnyStep, Recipe, lazy
-from firstdiff.align.samples import NOTHING, Score, places
-from firstdiff.align.sight import Sight
+from firstdiff.align.notation import Shape
+from firstdiff.align.recipe import Alignment, AnyStep, Pulled, Recipe, lazy
+from firstdiff.align.sampling import NOTHING, Score, Sight, places
 from firstdiff.align.steps import Step
 from firstdiff.align.strategy import Prepared
-from firstdiff.align.walk import Budget, Digit, Walk, WalkSearch, walked
+from firstdiff.align.stride_search import Budget, Digit, Walk, WalkSearch, walked
 
 _SAMPLE = 1024
 _ROUNDS = 96
 _FEW_ROUNDS = 24
 _ORDERS = 96
 _QUICK = 24
+_SMALL_SAMPLE = 192
+_ABOVE_LUCK = 0.05
 FIT = 0.9
+SLACK = 4.0  # how many times the noise values may be off by and still be in their places
+IN_PLACE = 0.9
 EVIDENCE = 12.0
 
 
@@ -50,16 +54,69 @@ def propose(sight: Sight, prepared: Prepared, budget: Budget) -> Iterator[Propos
     """Every arrangement of what was prepared that the values speak for, scored."""
     near = sight.through(_made(sight.reference, prepared.reference), _made(sight.candidate, prepared.candidate))
     for walk in _walks(near, prepared, budget):
-        proposal = _completed(near, prepared, walk)
+        proposal = _completed(near.reference.shape, near.candidate.shape, prepared, walk)
         yield replace(proposal, score=score_of(sight, proposal.alignment))
 
 
 def plain_proposals(sight: Sight) -> list[Proposal]:
-    """What the shapes alone suggest for tensors of one size, the plainest first."""
-    target, source = sight.reference.shape, sight.candidate.shape
-    walks = dict.fromkeys([*islice(natural_walks(target, source), _ORDERS), (Digit(sight.reference.size, 1),)])
-    found = [_completed(sight, Prepared(), walk) for walk in walks]
-    return sorted(found, key=lambda proposal: proposal.cost)
+    """What the shapes alone suggest for tensors of one size, the plainest first, scored."""
+    orders = _plain_orders(sight.reference.shape, sight.candidate.shape)
+    flat = np.union1d(places(sight.reference.size, _SAMPLE), sight.rare[0])
+    agreed, telling = _agreements(sight, [order.walk for order in orders], flat)
+    return [
+        replace(order.proposal, score=Score(float(share), sight.luck, int(count)) if count else NOTHING)
+        for order, share, count in zip(orders, agreed / np.maximum(telling, 1), telling, strict=True)
+    ]
+
+
+def likely_orders(sight: Sight, *, slack: float = 1.0) -> list[tuple[float, Proposal]]:
+    """Orders of whole axes under which a small sample agrees more often than by chance, the best first.
+
+    slack: factor on the noise
+    """
+    orders = _plain_orders(sight.reference.shape, sight.candidate.shape)
+    if not orders:
+        return []
+    view = sight if sight.reference.size >= sight.candidate.size else sight.mirrored()
+    flat = places(view.reference.size, _SMALL_SAMPLE)
+    agreed, telling = _agreements(view, tuple(order.walk for order in orders), flat, slack)
+    shares = [float(share) for share in agreed / np.maximum(telling, 1)]
+    ranked = sorted(zip(shares, orders, strict=True), key=lambda entry: (-round(entry[0], 1), entry[1].proposal.cost))
+    return [(share, order.proposal) for share, order in ranked if share >= sight.luck + _ABOVE_LUCK]
+
+
+class _Order(NamedTuple):
+    proposal: Proposal
+    walk: Walk
+
+
+@lru_cache(maxsize=512)
+def _plain_orders(target: Shape, source: Shape) -> tuple[_Order, ...]:
+    """The orders that the shapes suggest, the plainest first; of the larger tensor through the smaller."""
+    if prod(target) == prod(source):
+        walks = [*_axis_orders(target, source), (Digit(prod(target), 1),)]
+    else:
+        large, small = sorted((target, source), key=prod, reverse=True)
+        walks = list(islice(repeating_walks(large, small), _ORDERS))
+    walks = list(dict.fromkeys(walks))
+    found = [_Order(_completed(target, source, Prepared(), walk), walk) for walk in walks]
+    return tuple(sorted(found, key=lambda order: order.proposal.cost))
+
+
+@lru_cache(maxsize=512)
+def _axis_orders(target: Shape, source: Shape) -> tuple[Walk, ...]:
+    return tuple(islice(natural_walks(target, source), _ORDERS))
+
+
+def _agreements(
+    sight: Sight, walks: Sequence[Walk], flat: np.ndarray, slack: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """At how many places each walk agrees, and at how many the values tell anything."""
+    reference = sight.reference_at(flat)
+    candidates = sight.candidate_at(np.stack([walked(walk, flat) for walk in walks]))
+    telling = sight.telling(reference, candidates)
+    agreed = sight.level.noise.scaled(slack).same(reference, candidates) & telling
+    return agreed.sum(axis=1), telling.sum(axis=1)
 
 
 def score_of(sight: Sight, alignment: Alignment, flat: np.ndarray | None = None) -> Score:
@@ -87,36 +144,40 @@ def _made(tensor: Lazy, steps: tuple[AnyStep, ...]) -> Lazy:
 def _walks(near: Sight, prepared: Prepared, budget: Budget) -> list[Walk]:
     bare = not (prepared.reference or prepared.candidate)
     if near.reference.shape == near.candidate.shape and not bare:
-        straight = near.score(places(near.reference.size, _QUICK))
-        if straight.agreement >= FIT or not straight.informative:
+        flat = places(near.reference.size, _QUICK)
+        straight = near.agreement(flat)
+        if straight is None or straight >= FIT or (not near.level.centred and stays_in_place(near, flat)):
             return [(Digit(near.reference.size, 1),)]
         if prepared.settled:
             return []
-    part = budget.part(_ROUNDS if bare else _FEW_ROUNDS)
-    view = near if near.reference.size >= near.candidate.size else near.mirrored()
-    found = WalkSearch(view, frozenset(cuts(view.candidate.shape)), part).walks()
-    budget.merge(part)
+    found: list[Walk] = []
+    if near.an_end_agrees():
+        part = budget.part(_ROUNDS if bare else _FEW_ROUNDS)
+        view = near if near.reference.size >= near.candidate.size else near.mirrored()
+        found = WalkSearch(view, frozenset(cuts(view.candidate.shape)), part).walks()
+        budget.merge(part)
     if bare and near.reference.size == near.candidate.size and not (found and np.isnan(near.common)):
         found += [walk for walk in _from_shapes(near) if walk not in found]
     return found
 
 
+def stays_in_place(near: Sight, flat: np.ndarray) -> bool:
+    """Whether values of one shape are off by a little where they are, so that none of them has moved."""
+    share = near.agreement(flat, slack=SLACK)
+    return share is not None and share >= IN_PLACE
+
+
 def _from_shapes(near: Sight) -> list[Walk]:
     """Orders of whole axes that hold at a few places: values that say little still tell these apart."""
-    walks = list(islice(natural_walks(near.reference.shape, near.candidate.shape), _ORDERS))
+    walks = _axis_orders(near.reference.shape, near.candidate.shape)
     if not walks:
         return []
     flat = np.union1d(places(near.reference.size, _QUICK), near.rare[0])
-    reference = near.reference_at(flat)
-    candidates = near.candidate_at(np.stack([walked(walk, flat) for walk in walks]))
-    telling = near.telling(reference, candidates)
-    agreed = near.same(reference, candidates) & telling
-    holds = agreed.sum(axis=1) >= FIT * telling.sum(axis=1)
-    return [walk for walk, held in zip(walks, holds, strict=True) if held]
+    agreed, telling = _agreements(near, walks, flat)
+    return [walk for walk, held in zip(walks, agreed >= FIT * telling, strict=True) if held]
 
 
-def _completed(near: Sight, prepared: Prepared, walk: Walk) -> Proposal:
-    target, source = near.reference.shape, near.candidate.shape
+def _completed(target: Shape, source: Shape, prepared: Prepared, walk: Walk) -> Proposal:
     if prod(target) >= prod(source):
         arranged = arrangement_of(walk, target, source)
         reference = () if prepared.finish else prepared.reference

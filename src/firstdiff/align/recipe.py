@@ -1,4 +1,4 @@
-"""Recipes: steps in a row, as text and as what they make of tensors.
+"""Recipes: the steps that bring each side of a pair into one layout, as text and as what they make of tensors.
 
 >>> str(Recipe.parse("b s h d -> s (b h) d | [0:4]"))
 'b s h d -> s (b h) d | [0:4]'
@@ -6,24 +6,92 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
-from typing import TypeVar
+from typing import TypeVar, final
 
-from firstdiff.align.chunks import Chunks, Ungroup
-from firstdiff.align.crop import Crop
-from firstdiff.align.derived import Assembled, Pulled, Summed
-from firstdiff.align.join import Concat, Pick, Stack, Sum, Unstack
-from firstdiff.align.lazy import Lazy
+import numpy as np
+
+from firstdiff import dtypes
+from firstdiff.align.lazy import Lazy, common_dtype
 from firstdiff.align.notation import Shape
-from firstdiff.align.rearrange import Rearrange
-from firstdiff.align.rope import Rope
-from firstdiff.align.steps import Arguments, Assembly, Join, Step
-from firstdiff.align.tiled import Tiled
+from firstdiff.align.steps import Arguments, Assembly, Crop, Join, Rearrange, Step
+from firstdiff.align.steps_axis import Chunks, Rope, Ungroup
+from firstdiff.align.steps_join import Concat, Pick, Stack, Sum, Unstack
+from firstdiff.align.strided import Tiled
 from firstdiff.errors import UsageError, did_you_mean
 from firstdiff.trace import Source
+
+
+@final
+class Pulled(Lazy):
+    """A step by its plain definition."""
+
+    def __init__(self, step: Step, tensor: Lazy) -> None:
+        super().__init__(step.shape(tensor.shape), tensor.dtype)
+        self._step = step
+        self._tensor = tensor
+
+    def take(self, flat: np.ndarray) -> np.ndarray:
+        return self._tensor.take(self._step.pull(self._tensor.shape, flat))
+
+
+@final
+class Assembled(Lazy):
+    """A join by its plain definition."""
+
+    def __init__(self, join: Assembly, tensors: Sequence[Lazy]) -> None:
+        shapes = [tensor.shape for tensor in tensors]
+        super().__init__(join.shape(shapes), common_dtype([tensor.dtype for tensor in tensors]))
+        self._join = join
+        self._tensors = tuple(tensors)
+
+    def take(self, flat: np.ndarray) -> np.ndarray:
+        which, local = self._join.pull([tensor.shape for tensor in self._tensors], flat)
+        taken = np.empty(flat.shape, self.dtype)
+        for number, tensor in enumerate(self._tensors):
+            here = which == number
+            taken[here] = tensor.take(local[here])
+        return taken
+
+
+@final
+class Summed(Lazy):
+    """The sum of tensors of one shape, added in double precision and rounded once, to their own type."""
+
+    def __init__(self, join: Join, tensors: Sequence[Lazy]) -> None:
+        shape = join.shape([tensor.shape for tensor in tensors])
+        super().__init__(shape, common_dtype([tensor.dtype for tensor in tensors]))
+        self._tensors = tuple(tensors)
+
+    def each(self, change: Callable[[Lazy], Lazy], join: Join) -> Summed:
+        """The sum after a step, which is the sum of what the step makes of each."""
+        return Summed(join, [change(tensor) for tensor in self._tensors])
+
+    def take(self, flat: np.ndarray) -> np.ndarray:
+        return self._added([tensor.take(flat) for tensor in self._tensors])
+
+    def window(self, start: int, stop: int) -> np.ndarray:
+        return self._added([tensor.window(start, stop) for tensor in self._tensors])
+
+    def _added(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        wide = _WIDE[dtypes.kind_of(self.dtype)]
+        total = parts[0].astype(wide)
+        for part in parts[1:]:
+            np.add(total, part, out=total, casting="unsafe")
+        return total.astype(self.dtype)
+
+
+_WIDE: dict[str, np.dtype] = {
+    "float": np.dtype(np.float64),
+    "complex": np.dtype(np.complex128),
+    "int": np.dtype(np.int64),
+    "bool": np.dtype(bool),
+}
+
 
 IDENTITY = "identity"
 AnyStep = Step | Join | Unstack | Pick
@@ -169,3 +237,62 @@ def _joined(join: Join, tensors: Sequence[Lazy]) -> Lazy:
     views = [tensor for tensor in tensors if isinstance(tensor, Tiled)]
     viewed = join.view(views) if len(views) == len(tensors) else None
     return viewed if viewed is not None else Assembled(join, tensors)
+
+
+_SIDE = re.compile(r"(?P<side>reference|candidate)\s*:(?P<recipe>.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """`b s -> s b` changes the candidate; `reference: [:, 0:8]; candidate: b s -> s b` changes both."""
+
+    reference: Recipe = field(default_factory=Recipe)
+    candidate: Recipe = field(default_factory=Recipe)
+
+    @staticmethod
+    def parse(text: str) -> Alignment:
+        """Read a text; UsageError says in one sentence what makes no sense."""
+        sides: dict[str, Recipe] = {}
+        for part in text.split(";"):
+            named = _SIDE.fullmatch(part.strip())
+            side, recipe = (named["side"], named["recipe"]) if named else ("candidate", part)
+            if side in sides:
+                raise UsageError(f"{text!r} has two recipes for the {side}; put one step after the other with |")
+            sides[side] = Recipe.parse(recipe)
+        return Alignment(**sides)
+
+    def __str__(self) -> str:
+        if not self.reference:
+            return str(self.candidate)
+        if not self.candidate:
+            return f"reference: {self.reference}"
+        return f"reference: {self.reference}; candidate: {self.candidate}"
+
+    def __bool__(self) -> bool:
+        return bool(self.reference or self.candidate)
+
+    @property
+    def sides(self) -> tuple[Recipe, Recipe]:
+        return self.reference, self.candidate
+
+    @property
+    def is_identity(self) -> bool:
+        return not self
+
+    @property
+    def moves(self) -> tuple[str, ...]:
+        """The named steps; those of the reference say so."""
+        return (*(f"{move} (reference)" for move in self.reference.moves), *self.candidate.moves)
+
+    def coverage(self, reference: Sequence[Shape], candidate: Sequence[Shape]) -> tuple[float, float]:
+        """The share of each side that is compared."""
+        return self.reference.coverage(reference), self.candidate.coverage(candidate)
+
+    def apply(self, references: Sequence[Source], candidates: Sequence[Source]) -> tuple[Source, Source]:
+        """Both sides in their common layout; UsageError if the recipes do not lead to one."""
+        reference, candidate = self.reference.apply(references), self.candidate.apply(candidates)
+        if reference.shape != candidate.shape:
+            raise UsageError(
+                f"'{self}' makes {list(candidate.shape)} of the candidate, but the reference is {list(reference.shape)}"
+            )
+        return reference, candidate

@@ -12,20 +12,30 @@ from dataclasses import replace
 from math import exp, prod
 from typing import final
 
-from firstdiff.align.alignment import Alignment
 from firstdiff.align.arrangement import arrangement_of
 from firstdiff.align.dims import Dims, stated_recipe
 from firstdiff.align.hints import Hints
 from firstdiff.align.lazy import Lazy
 from firstdiff.align.notation import Shape
 from firstdiff.align.parts import other_parts
-from firstdiff.align.proposal import EVIDENCE, FIT, Proposal, plain_proposals, propose, score_of
-from firstdiff.align.recipe import Recipe, lazy
-from firstdiff.align.samples import Noise, coarser, is_coarse, noises, places, widened
-from firstdiff.align.sight import Sight
+from firstdiff.align.prechecks import SharedValues, could_have_moved
+from firstdiff.align.proposal import (
+    EVIDENCE,
+    FIT,
+    IN_PLACE,
+    SLACK,
+    Proposal,
+    likely_orders,
+    plain_proposals,
+    propose,
+    score_of,
+    stays_in_place,
+)
+from firstdiff.align.recipe import Alignment, Recipe, lazy
+from firstdiff.align.sampling import Noise, Sight, coarser, is_coarse, noises, places, widened
 from firstdiff.align.solution import Solution
 from firstdiff.align.strategy import Strategy, in_order
-from firstdiff.align.walk import Budget, Digit
+from firstdiff.align.stride_search import Budget, Digit
 from firstdiff.trace import Source
 
 _QUICK = 192
@@ -35,6 +45,11 @@ _NEAR = 0.02
 _LISTED = 8
 _USUAL = 20  # strategies below this cost are tried on likeness alone
 _UNSURE = 0.3
+_MOSTLY = 0.5
+_LIKELY = 3
+_REPEATS = 0.75  # a part alone agrees with the whole repeated at half of the places or less
+_BLURRED = 0.5  # from here on chance alone makes most values agree, and walks lead on and on
+_BLURRED_ROUNDS = 96
 _ROUNDS = 800
 _SILENT = "the values are nearly all the same, so they cannot tell one layout from another"
 
@@ -185,13 +200,18 @@ class _Search:
         self._count = 0
         self._budget = budget
         self._closest: Proposal | None = None
+        self._shared: SharedValues | None = None
 
     def equal_shapes(self, kept: Solution) -> Solution:
         """Identity is the contract; another recipe is named only if it accounts for what identity does not."""
         if self._strict[0].potential() < EVIDENCE:
             return kept
         for sight in self._strict[:1] if kept.fits else self._strict:
-            for strategy in self._table:
+            if sight.luck > _BLURRED:
+                self._budget.limit(_BLURRED_ROUNDS)
+            if sight.level.lenient and stays_in_place(sight, places(self._reference.size, _QUICK)):
+                break
+            for strategy in self._possible(sight):
                 found = [entry for entry in self._fitting(sight, strategy) if self._explains(sight, entry)]
                 if found:
                     return self._best(sight, found)
@@ -201,11 +221,51 @@ class _Search:
         if self._strict[0].potential() < EVIDENCE:
             return self._without_evidence()
         for sight in self._strict:
-            for strategy in self._table:
+            if sight.level.lenient and self._repeats_alike():
+                break
+            if sight.level.lenient and self._orders_that_stay(sight):
+                found = [entry for entry in self._scored(sight) if entry.fits(self._count)]
+                if found:
+                    return self._best(sight, found)
+                break
+            for strategy in self._possible(sight):
                 found = list(self._fitting(sight, strategy))
                 if found:
                     return self._best(sight, found)
         return self._alike() or Solution(alignment=None, fits=False, tried=tuple(self._tried))
+
+    def _possible(self, sight: Sight) -> list[Strategy]:
+        """The strategies worth trying: those that only move values need the same values on both sides."""
+        noise, sides = sight.level.noise, (self._reference, self._candidate)
+        if self._mostly_in_place(sight):
+            possible = could_have_moved(*sides, sight.common, noise)
+        else:
+            self._shared = self._shared or SharedValues(*sides, sight.common)
+            possible = self._shared.possible(noise)
+        return [strategy for strategy in self._table if possible or not strategy.moves_only]
+
+    def _mostly_in_place(self, sight: Sight) -> bool:
+        """Whether the shapes are the same, and so are most values, so that the others alone can have moved."""
+        if plain_alignment(self._reference.shape, self._candidate.shape) is None:
+            return False
+        return (sight.agreement(places(self._reference.size, _QUICK)) or 0.0) >= _MOSTLY
+
+    def _orders_that_stay(self, sight: Sight) -> bool:
+        """Whether an order of whole axes brings the values so near to each other that no other is worth a search."""
+        return any(share >= IN_PLACE for share, _ in likely_orders(sight, slack=SLACK))
+
+    def _repeats_alike(self) -> bool:
+        """Whether one side looks like the other repeated, though not up to noise: a part of it would fit no better."""
+        if self._reference.size == self._candidate.size:
+            return False
+        return any(
+            entry.fits(self._count) for sight in self._sights[len(self._strict) :] for entry in self._scored(sight)
+        )
+
+    def _scored(self, sight: Sight) -> list[Proposal]:
+        """The likeliest orders of whole axes, scored."""
+        likely = [entry for _, entry in likely_orders(sight)[:_LIKELY]]
+        return [replace(entry, score=score_of(sight, entry.alignment)) for entry in likely]
 
     def _fitting(self, sight: Sight, strategy: Strategy) -> Iterator[Proposal]:
         """What fits, up to the first that does and whatever is as plain; unusual strategies stop at the first."""
@@ -250,19 +310,24 @@ class _Search:
 
     def _alike(self) -> Solution | None:
         """The values differ, but so little, or in so few places, that the layout still shows."""
+        same_size = self._reference.size == self._candidate.size
         for sight in self._sights[len(self._strict) :]:
+            orders = [proposal for proposal in self._scored(sight) if proposal.forced]
+            found = [proposal for proposal in orders if proposal.fits(self._count)]
+            for proposal in orders:
+                if same_size or proposal.score.agreement >= _REPEATS:
+                    self._keep_closest(proposal)
             for strategy in self._table:
-                if strategy.cost >= _USUAL:
+                if found or strategy.cost >= _USUAL or self._still_shows():
                     break
                 found = [proposal for proposal in self._fitting(sight, strategy) if proposal.forced]
-                if found:
-                    return replace(self._best(sight, found), fits=False)
-            if not self._budget.is_over():
-                for proposal in self._from_shapes(sight):
-                    self._keep_closest(proposal)
-        if self._closest is None or self._closest.evidence(self._count) < 2 * EVIDENCE:
-            return None
-        return self._solution(self._closest, (), fits=False)
+            if found:
+                return replace(self._best(sight, found), fits=False)
+        return self._solution(self._closest, (), fits=False) if self._closest and self._still_shows() else None
+
+    def _still_shows(self) -> bool:
+        """Whether the values speak for the closest recipe although they differ."""
+        return self._closest is not None and self._closest.evidence(self._count) >= 2 * EVIDENCE
 
     def _without_evidence(self) -> Solution:
         """The values say nothing, as zeros do: the plainest recipe that leads from one shape to the other."""
@@ -279,7 +344,7 @@ class _Search:
     def _from_shapes(self, sight: Sight) -> list[Proposal]:
         if self._reference.size != self._candidate.size:
             return []
-        return [replace(entry, score=score_of(sight, entry.alignment)) for entry in plain_proposals(sight)]
+        return plain_proposals(sight)
 
     def _solution(self, chosen: Proposal, others: Sequence[Proposal], *, fits: bool) -> Solution:
         reference, candidate = chosen.alignment.coverage([self._reference.shape], [self._candidate.shape])

@@ -9,7 +9,7 @@ from math import prod
 from firstdiff import plugins
 from firstdiff.align.notation import Shape
 from firstdiff.align.recipe import AnyStep
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +43,14 @@ class Strategy:
     supports: whether two shapes can be related this way at all: those of the reference and of the candidate
     prepare: what to try for the two tensors of a sight (lazily: the first that fits ends the search)
     cost: strategies of lower cost come first; 0 to 99, the built-in ones are multiples of 10
+    moves_only: whether it leaves every value as it is, so that it is not tried where the two sides share too few
     """
 
     name: str
     supports: Callable[[Shape, Shape], bool]
     prepare: Callable[[Sight], Iterable[Prepared]]
     cost: int
+    moves_only: bool = True
 
     @property
     def unusual(self) -> bool:

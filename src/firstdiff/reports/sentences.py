@@ -196,6 +196,14 @@ def origin(site: Divergence) -> str:
     return f"{_ORIGINS[site.origin]}{inside}{between}{estimated}{reason}"
 
 
+def row_origin(pair: Pair) -> str | None:
+    """Say where the error of a row comes from, and how that is known; None for a row that has none."""
+    if pair.origin is None:
+        return None
+    reason = f": {pair.origin_reason}" if pair.origin_reason else ""
+    return f"{_ORIGINS[pair.origin]}{reason}"
+
+
 def answer(comparison: Comparison) -> Iterator[str]:
     """Explain the first divergence: origin, place in the tensor, cause, fix, figures, and other remarks."""
     first = comparison.first_divergence

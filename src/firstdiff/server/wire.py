@@ -139,17 +139,27 @@ class Head:
     timings: dict[str, float]
     depth: tuple[tuple[int, float, float | None], ...]
     notes: tuple[Note, ...]
+    complete: bool
     layers: tuple[int, ...]
     stages: tuple[str, ...]
     dtypes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class FirstRow:
+    """The first divergence in sentences: where its error comes from, and where in the tensor it sits."""
+
+    origin: str
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ComparisonOut:
-    """`comparison` is null as long as there is no result."""
+    """`comparison` is null as long as there is no result, `first` where nothing differs."""
 
     entry: Entry
     comparison: Head | None
+    first: FirstRow | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +193,23 @@ class Readable:
 
 @dataclass(frozen=True, slots=True)
 class RowDetail:
-    """One row, opened; `third` is the key of the third trace's tensor."""
+    """One row, opened; `origin` says where its error comes from, `third` is the key of the third trace's tensor."""
 
     pair: Pair
+    origin: str | None
     first_values: FirstValues
     histogram: Histogram | None
     readable: Readable
     notices: tuple[str, ...]
     third: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosisOut:
+    """The causes of one row, the likeliest first; `unknown` says why there is none."""
+
+    diagnosis: tuple[Diagnosis, ...]
+    unknown: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 import { askJson } from "./client";
 import { listen } from "./events";
 import { put } from "./sending";
-import type { About, CompareIn, Entries, Entry, FileClaim, Head, Progress, RowLine, Upload } from "./types";
+import type { About, CompareIn, Entries, Entry, FileClaim, FirstRow, Head, Progress, RowLine, Upload } from "./types";
 
 export interface Watching {
   state: (entry: Entry) => void;
@@ -28,7 +28,7 @@ export interface Provider {
   comparisons(signal?: AbortSignal): Promise<Entries>;
   compare(wanted: CompareIn): Promise<Entry>;
   demo(): Promise<Entry>;
-  comparison(id: string, signal?: AbortSignal): Promise<{ entry: Entry; comparison: Head | null }>;
+  comparison(id: string, signal?: AbortSignal): Promise<{ entry: Entry; comparison: Head | null; first: FirstRow | null }>;
   rename(id: string, name: string): Promise<Entry>;
   remove(id: string): Promise<void>;
   cancel(id: string): Promise<Entry>;

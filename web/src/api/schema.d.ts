@@ -143,6 +143,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/comparisons/{comparison}/rows/{row}/diagnosis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Diagnose Row
+         * @description Look for the cause of one row, however long it takes; the result that is kept stays as it is.
+         */
+        post: operations["diagnose_row"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/comparisons/{comparison}/tensors": {
         parameters: {
             query?: never;
@@ -692,11 +712,12 @@ export interface components {
         };
         /**
          * ComparisonOut
-         * @description `comparison` is null as long as there is no result.
+         * @description `comparison` is null as long as there is no result, `first` where nothing differs.
          */
         ComparisonOut: {
             entry: components["schemas"]["Entry"];
             comparison: components["schemas"]["Head"] | null;
+            first: components["schemas"]["FirstRow"] | null;
         };
         /** Diagnosis */
         Diagnosis: {
@@ -714,6 +735,16 @@ export interface components {
              * @default []
              */
             implies: string[];
+        };
+        /**
+         * DiagnosisOut
+         * @description The causes of one row, the likeliest first; `unknown` says why there is none.
+         */
+        DiagnosisOut: {
+            /** Diagnosis */
+            diagnosis: components["schemas"]["Diagnosis"][];
+            /** Unknown */
+            unknown: string | null;
         };
         /**
          * Dimension
@@ -866,6 +897,16 @@ export interface components {
             digests?: string[][] | null;
         };
         /**
+         * FirstRow
+         * @description The first divergence in sentences: where its error comes from, and where in the tensor it sits.
+         */
+        FirstRow: {
+            /** Origin */
+            origin: string;
+            /** Where */
+            where: string | null;
+        };
+        /**
          * FirstValues
          * @description The first ten elements in C order, all digits; empty where a side is not there or cannot be read.
          */
@@ -923,6 +964,8 @@ export interface components {
             ][];
             /** Notes */
             notes: components["schemas"]["Note"][];
+            /** Complete */
+            complete: boolean;
             /** Layers */
             layers: number[];
             /** Stages */
@@ -1414,10 +1457,12 @@ export interface components {
         };
         /**
          * RowDetail
-         * @description One row, opened; `third` is the key of the third trace's tensor.
+         * @description One row, opened; `origin` says where its error comes from, `third` is the key of the third trace's tensor.
          */
         RowDetail: {
             pair: components["schemas"]["Pair"];
+            /** Origin */
+            origin: string | null;
             first_values: components["schemas"]["FirstValues"];
             histogram: components["schemas"]["Histogram"] | null;
             readable: components["schemas"]["Readable"];
@@ -2046,6 +2091,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RowDetail"];
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    diagnose_row: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                comparison: string;
+                row: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiagnosisOut"];
                 };
             };
             /** @description One sentence. */

@@ -27,6 +27,8 @@ export type Upload = Schemas["Upload"];
 
 export type Divergence = Schemas["Divergence"];
 export type Diagnosis = Narrowed<Schemas["Diagnosis"], { confidence: number }>;
+/** The first divergence in sentences. */
+export type FirstRow = Schemas["FirstRow"];
 /** A comparison without its rows. */
 export type Head = Narrowed<Schemas["Head"], { summary: Summary; diagnosis: Diagnosis[] }>;
 export type RowLine = Narrowed<

@@ -1,6 +1,6 @@
 /** What the comparison page asks of the server beyond the shared provider. */
 import { askJson } from "../api/client";
-import type { Edits, JudgeIn, Judged, RowDetail, SideName, TensorLine } from "./model/types";
+import type { Diagnosed, Edits, JudgeIn, Judged, RowDetail, SideName, TensorLine } from "./model/types";
 import type { Entry } from "../api/types";
 
 const at = (id: string, rest: string): string => `/api/comparisons/${encodeURIComponent(id)}/${rest}`;
@@ -17,6 +17,11 @@ export function mapAddress(id: string): string {
 
 export function rowDetail(id: string, index: number, signal?: AbortSignal): Promise<RowDetail> {
   return askJson(at(id, `rows/${index}`), { signal });
+}
+
+/** Looks for the cause of one row, however long it takes. */
+export function diagnoseRow(id: string, index: number, signal?: AbortSignal): Promise<Diagnosed> {
+  return askJson(at(id, `rows/${index}/diagnosis`), { method: "POST", signal });
 }
 
 export function judge(id: string, wanted: JudgeIn, signal?: AbortSignal): Promise<Judged> {

@@ -9,12 +9,11 @@ from math import lgamma, prod
 
 import numpy as np
 
-from firstdiff.align.chunks import Chunks, order_cause
 from firstdiff.align.notation import Shape
-from firstdiff.align.samples import scattered
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight, scattered
+from firstdiff.align.steps_axis import Chunks, order_cause
 from firstdiff.align.strategy import Prepared, Strategy, same_size
-from firstdiff.align.walk import divisors
+from firstdiff.align.stride_search import divisors
 
 _MOST_CHUNKS = 64
 _LEAST_CHUNK = 8  # elements; fewer would make any shuffle a change of layout

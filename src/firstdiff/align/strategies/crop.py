@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from firstdiff.align.arrangement import arrangement_of
-from firstdiff.align.crop import Crop
 from firstdiff.align.notation import Shape
 from firstdiff.align.recipe import AnyStep
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight
+from firstdiff.align.steps import Crop
 from firstdiff.align.strategy import Prepared, Strategy, same_size
-from firstdiff.align.walk import Digit, divisors
+from firstdiff.align.stride_search import Digit, divisors
 
 _MOST_STARTS = 16
 _MOST_PLACES = 1 << 16
@@ -52,6 +52,8 @@ def _prepare(sight: Sight) -> Iterable[Prepared]:
     reference_is_larger = sight.reference.size > sight.candidate.size
     view = sight if reference_is_larger else sight.mirrored()
     for cut in _cuts(view.reference.shape, view.candidate.size):
+        if view.level.lenient and not cut.shows_in(view.candidate.shape):
+            continue
         for start in _starts(view, cut):
             steps = cut.steps(view.reference.shape, start)
             yield Prepared(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from firstdiff.align.chunks import Ungroup
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight
+from firstdiff.align.steps_axis import Ungroup
 from firstdiff.align.strategy import Prepared, Strategy, same_size
-from firstdiff.align.walk import divisors
+from firstdiff.align.stride_search import divisors
 
 _MOST_GROUPS = 128
 

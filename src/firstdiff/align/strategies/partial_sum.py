@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 
-from firstdiff.align.join import Sum, Unstack
 from firstdiff.align.notation import Shape
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight
+from firstdiff.align.steps_join import Sum, Unstack
 from firstdiff.align.strategy import Prepared, Strategy
 
 
@@ -29,4 +29,4 @@ def _prepare(sight: Sight) -> Iterable[Prepared]:
         yield replace(added, reference=(Unstack(0), Sum()))
 
 
-SUM = Strategy("partial sums along the first axis", _supports, _prepare, cost=30)
+SUM = Strategy("partial sums along the first axis", _supports, _prepare, cost=30, moves_only=False)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firstdiff.align.rope import Rope
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight
+from firstdiff.align.steps_axis import Rope
 from firstdiff.align.strategy import Prepared, Strategy, same_size
-from firstdiff.align.walk import divisors
+from firstdiff.align.stride_search import divisors
 
 _LONGEST_HEAD = 512
 _SHARES = ((1, 2), (1, 4), (3, 4), (2, 5), (1, 3), (2, 3))

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from firstdiff.align.walk import divisors
+from firstdiff.align.stride_search import divisors
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
 from firstdiff.dtypes import doubles
 from firstdiff.ops import linear

@@ -8,7 +8,7 @@ from itertools import permutations
 
 import numpy as np
 
-from firstdiff.align.walk import divisors
+from firstdiff.align.stride_search import divisors
 from firstdiff.diagnose.values.lines import Lines
 
 _LEFT = 0.3

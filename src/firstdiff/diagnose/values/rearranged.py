@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from firstdiff.align.walk import divisors
+from firstdiff.align.stride_search import divisors
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
 from firstdiff.diagnose.values.lines import Lines

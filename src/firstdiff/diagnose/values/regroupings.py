@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from firstdiff.align.walk import divisors
+from firstdiff.align.stride_search import divisors
 from firstdiff.diagnose.values.share import typical
 from firstdiff.diagnose.values.sides import Sides
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
+from firstdiff.json_text import from_plain
+from firstdiff.reports.sentences import origin
+from firstdiff.schema import Divergence
 from firstdiff.server.answers import answer
 from firstdiff.server.context import Shared
 from firstdiff.server.result_tables import head_of
 from firstdiff.server.starting import start, start_demo
-from firstdiff.server.wire import CompareIn, ComparisonOut, EntriesOut, RenameIn
+from firstdiff.server.wire import CompareIn, ComparisonOut, EntriesOut, FirstRow, RenameIn
 from firstdiff.store import Entry
 from firstdiff.store.results import Result
 
@@ -35,7 +38,22 @@ def open_demo(context: Shared) -> Response:
 def get_comparison(comparison: str, context: Shared) -> Response:
     entry = context.store.entry(comparison)
     folder = context.store.result_folder(comparison)
-    return answer({"entry": entry, "comparison": head_of(Result(folder)) if folder else None})
+    result = Result(folder) if folder else None
+    return answer(
+        {
+            "entry": entry,
+            "comparison": head_of(result) if result else None,
+            "first": _first_row(result) if result else None,
+        }
+    )
+
+
+def _first_row(result: Result) -> FirstRow | None:
+    site = result.head()["first_divergence"]
+    if site is None:
+        return None
+    where = result.pair(site["pair"]).where
+    return FirstRow(origin(from_plain(Divergence, site)), where.text if where else None)
 
 
 @router.patch("/comparisons/{comparison}", response_model=Entry)

@@ -4,7 +4,11 @@ import type { RowLine } from "./types";
 
 /** A row of the table as texts: drawing it again for another row is to exchange them. */
 export interface Cells {
-  readonly key: string;
+  /** What of the key the group's head says already; it is left out where it is empty. */
+  readonly prefix: string;
+  /** The rest of the key in two: where there is no room the first gives way, so that a name is cut in its middle. */
+  readonly start: string;
+  readonly end: string;
   /** The candidate's own name, where it has another. */
   readonly other: string | null;
   readonly title: string;
@@ -24,11 +28,27 @@ export interface Cells {
   readonly cause: string | null;
 }
 
-export function cellsOf(row: RowLine): Cells {
+/** The end of a name that is never cut; shorter names have no start. */
+const KEPT = 20;
+
+/** Cuts a name before a dot near its end, so that both parts can be read. */
+function halves(name: string): readonly [string, string] {
+  if (name.length <= KEPT) return ["", name];
+  const from = name.length - KEPT;
+  const dot = name.slice(from).search(/[._:/]/);
+  const at = dot >= 0 && dot < KEPT / 2 ? from + dot : from;
+  return [name.slice(0, at), name.slice(at)];
+}
+
+export function cellsOf(row: RowLine, groupPrefix = ""): Cells {
+  const prefix = row.key.startsWith(groupPrefix) ? groupPrefix : "";
+  const [start, end] = halves(row.key.slice(prefix.length));
   const other = row.candidate_name !== null && row.candidate_name !== row.key && row.reference_shape !== null ? row.candidate_name : null;
   const counted = row.mismatched !== null && row.elements !== null;
   return {
-    key: row.key,
+    prefix,
+    start,
+    end,
     other,
     title: other === null ? row.key : `${row.key}\ncandidate: ${other}`,
     op: row.op,

@@ -37,15 +37,20 @@ export interface DepthScale {
   readonly top: number;
 }
 
+/** Decades that the axis shows below what most rows are allowed; what is smaller stands on its bottom. */
+const BELOW = 4;
+
 export function depthScale(points: readonly DepthPoint[]): DepthScale {
-  const shown = points
-    .flatMap((point) => [point.error, point.allowed ?? Number.NaN])
-    .filter((value) => Number.isFinite(value) && value > 0);
+  const positive = (values: readonly (number | null)[]): number[] => values.filter((value) => value !== null && Number.isFinite(value) && value > 0) as number[];
+  const limits = positive(points.map((point) => point.allowed)).sort((a, b) => a - b);
+  const shown = [...limits, ...positive(points.map((point) => point.error))];
   if (shown.length === 0) return { bottom: 1e-9, top: 1 };
-  const low = Math.floor(Math.log10(shown.reduce((least, value) => Math.min(least, value))));
-  const high = Math.ceil(Math.log10(shown.reduce((most, value) => Math.max(most, value))) + 0.15);
+  const usual = limits[limits.length >> 1];
+  const least = shown.reduce((found, value) => Math.min(found, value));
   const zeros = points.some((point) => point.error === 0 && point.allowed !== 0) ? 1 : 0;
-  return { bottom: 10 ** (low - zeros), top: 10 ** Math.max(high, low + 1) };
+  const low = Math.max(Math.floor(Math.log10(least)) - zeros, usual === undefined ? -Infinity : Math.floor(Math.log10(usual)) - BELOW);
+  const high = Math.ceil(Math.log10(shown.reduce((most, value) => Math.max(most, value))) + 0.15);
+  return { bottom: 10 ** low, top: 10 ** Math.max(high, low + 1) };
 }
 
 /** The height of a value within the scale. */

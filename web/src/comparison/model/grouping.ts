@@ -16,6 +16,8 @@ export const GROUPINGS: readonly { readonly id: GroupBy; readonly label: string 
 export interface Group {
   readonly id: string;
   readonly title: string;
+  /** What the keys of its rows begin with, as far as it is said in the group's head and left out of the rows. */
+  readonly prefix: string;
   readonly rows: readonly RowLine[];
   readonly counts: Readonly<Record<Status, number>>;
 }
@@ -32,7 +34,7 @@ export function grouped(rows: readonly RowLine[], by: GroupBy, titles: Titles): 
     if (known === undefined) members.set(title, [row]);
     else known.push(row);
   }
-  const groups = [...members].map(([title, found]) => group(title, found));
+  const groups = [...members].map(([title, found]) => group(title, found, by === "layer" ? layerPrefix(found) : ""));
   return by === "verdict" ? groups.sort((a, b) => severity(a.rows[0]) - severity(b.rows[0])) : groups;
 }
 
@@ -82,10 +84,20 @@ function titled(rows: readonly RowLine[], title: (row: RowLine) => string): Titl
   return new Map(rows.map((row) => [row.index, title(row)]));
 }
 
-function group(title: string, rows: readonly RowLine[]): Group {
+/** The first key of a layer up to the layer's number: `encoder.layer.4.`. */
+function layerPrefix(rows: readonly RowLine[]): string {
+  for (const { key, layer } of rows) {
+    for (const found of layer === null ? [] : key.matchAll(/(?<=^|[._/])\d+[._/]/g)) {
+      if (Number.parseInt(found[0], 10) === layer) return key.slice(0, found.index + found[0].length);
+    }
+  }
+  return "";
+}
+
+function group(title: string, rows: readonly RowLine[], prefix: string): Group {
   const counts: Record<Status, number> = { match: 0, mismatch: 0, missing: 0, extra: 0, failed: 0, alone: 0 };
   for (const row of rows) counts[row.status] += 1;
-  return { id: title, title, rows, counts };
+  return { id: title, title, prefix, rows, counts };
 }
 
 function severity(row: RowLine | undefined): number {

@@ -4,7 +4,7 @@ import type { RowLine } from "./types";
 /** One line of the table: the head of a group, or a pair (with what is shown under it once opened). */
 export type Item =
   | { readonly kind: "group"; readonly id: string; readonly group: Group; readonly expanded: boolean }
-  | { readonly kind: "row"; readonly id: string; readonly row: RowLine; readonly opened: boolean };
+  | { readonly kind: "row"; readonly id: string; readonly row: RowLine; readonly prefix: string; readonly opened: boolean };
 
 /** Which groups are open: all or none, except some. */
 export interface Folding {
@@ -38,7 +38,7 @@ export function listed(groups: readonly Group[], folding: Folding, opened: Reado
     if (group.title !== "") items.push({ kind: "group", id: `group-${group.id}`, group, expanded });
     if (!expanded) continue;
     for (const row of group.rows) {
-      items.push({ kind: "row", id: rowId(row.index), row, opened: opened.has(row.index) });
+      items.push({ kind: "row", id: rowId(row.index), row, prefix: group.prefix, opened: opened.has(row.index) });
     }
   }
   return items;

@@ -1,19 +1,6 @@
 import { count, counted, percent } from "../../format";
 import { brief, precise } from "./numbers";
-import type { Divergence, Metrics, Note, Origin, Pair, Required, Summary, Tolerance, Verdict } from "./types";
-
-const MADE: Readonly<Record<Origin, string>> = {
-  introduced: "The error was made here",
-  inherited: "The error came in with the inputs",
-  unknown: "Who made the error cannot be told",
-};
-
-/** Who made the error, and in which code. */
-export function madeBy(site: Divergence): string {
-  const inside = site.inside ? `, in the code of ${site.inside}` : "";
-  const between = site.between.length > 0 ? `, between ${site.between.join(" and ")}` : "";
-  return `${MADE[site.origin]}${inside}${between}`;
-}
+import type { Metrics, Note, Pair, Required, Summary, Tolerance, Verdict } from "./types";
 
 /** What was allowed, and by which rule. */
 export function allowed(tolerance: Tolerance): string {
@@ -23,7 +10,7 @@ export function allowed(tolerance: Tolerance): string {
     return `${atol} (${precise(tolerance.k)} times the recorded floor of ${precise(tolerance.floor)})`;
   }
   const text = `${atol} + ${precise(tolerance.rtol)} × |reference|`;
-  if (tolerance.rule === "default") return `${text} (default: ${precise(tolerance.k)} eps of deviation and value)`;
+  if (tolerance.rule === "default") return `${text} (default: ${precise(tolerance.k)} × eps × (std + |reference|))`;
   return `${text} (${tolerance.source})`;
 }
 
@@ -72,11 +59,11 @@ export function leftOut(metrics: Metrics): string {
   return metrics.zero_reference > 0 ? `${counted(metrics.zero_reference, "zero")} in the reference left out` : "";
 }
 
-/** How far beyond what is allowed: `31 × what is allowed`. */
+/** How far beyond the tolerance: `31 × the tolerance`. */
 export function excess(ratio: number | null): string {
   if (ratio === null) return "not measured";
   if (Number.isNaN(ratio)) return "not a number";
-  return `${brief(ratio)} × what is allowed`;
+  return `${brief(ratio)} × the tolerance`;
 }
 
 /** How an operation does on its own inputs. */
@@ -84,6 +71,11 @@ export function aloneWords(isolated: NonNullable<Pair["isolated"]>): string {
   const { status, residual, limit, reason, record_next } = isolated;
   const steps = residual === null ? "" : `, ${precise(residual)} steps of its type off, ${precise(limit)} are rounding`;
   return `${status}${steps}${reason ? `; ${reason}` : ""}${record_next ? ` (record ${record_next} to know)` : ""}`;
+}
+
+/** How much of the reference was compared; what is not all of it never reads as 100 %. */
+export function coverageWords(coverage: number): string {
+  return coverage >= 1 ? "all compared" : `${brief(Math.min(99.9, 100 * coverage))} % compared`;
 }
 
 /** What there is to say where no row is the first divergence. */

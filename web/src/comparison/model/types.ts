@@ -5,9 +5,10 @@ import type { components } from "../../api/schema";
 type Schemas = components["schemas"];
 type Narrowed<T, Fields> = Omit<T, keyof Fields> & Fields;
 
-export type { Diagnosis, Divergence, Entry, Head, Num, Origin, Progress, RowLine, Summary, Verdict } from "../../api/types";
+export type { Diagnosis, Divergence, Entry, FirstRow, Head, Num, Origin, Progress, RowLine, Summary, Verdict } from "../../api/types";
 
 export type SideName = "reference" | "candidate";
+export type Diagnosed = Narrowed<Schemas["DiagnosisOut"], { diagnosis: Diagnosis[] }>;
 export type Note = Schemas["Note"];
 export type Statistics = Schemas["Statistics"];
 export type TensorInfo = Schemas["TensorInfo"];

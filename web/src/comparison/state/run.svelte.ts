@@ -1,11 +1,13 @@
 import { ApiError, sentence, wasAborted } from "../../api/client";
 import { provider } from "../../api/provider";
-import type { Entry, Head, Progress, RowLine } from "../model/types";
+import type { Entry, FirstRow, Head, Progress, RowLine } from "../model/types";
 
 /** A comparison as the server has it: followed while it runs, read when it is done. */
 export class Run {
   entry = $state.raw<Entry | null>(null);
   head = $state.raw<Head | null>(null);
+  /** The first divergence of the result, in the server's words. */
+  first = $state.raw<FirstRow | null>(null);
   rows = $state.raw<readonly RowLine[]>([]);
   progress = $state.raw<Progress | null>(null);
   error = $state<string | null>(null);
@@ -31,8 +33,10 @@ export class Run {
     this.error = null;
     const { signal } = this.#abort;
     try {
-      const { entry, comparison } = await provider.comparison(this.id, signal);
-      this.#take(entry, comparison, comparison === null ? [] : await provider.rows(this.id, signal));
+      const { entry, comparison, first } = await provider.comparison(this.id, signal);
+      const rows = comparison === null ? [] : await provider.rows(this.id, signal);
+      if (comparison !== null) this.first = first;
+      this.#take(entry, comparison, rows);
     } catch (error) {
       if (wasAborted(error)) return;
       this.gone = error instanceof ApiError && error.status === 404;

@@ -15,7 +15,7 @@ import { brief, precise, toNumber } from "../model/numbers";
 import { Pool } from "../model/pool";
 import { fromQuery, PLAIN, toQuery } from "../model/query";
 import { fromRuleQuery, toRuleQuery } from "../model/rule_query";
-import { sureness, unexplained } from "../model/sentences";
+import { coverageWords, sureness, unexplained } from "../model/sentences";
 import { sorted, SORTS } from "../model/sorting";
 import { spark } from "../model/spark";
 import { stepTo } from "../model/trail";
@@ -256,6 +256,39 @@ test("rows are found again after others were paired", () => {
   const after = [row(0, "b", { candidate_name: "x" }), row(1, "a", { status: "missing" }), row(2, "a@1", { status: "extra", candidate_name: "a@1" })];
   const now = moved(before, after);
   assert.deepEqual([0, 1, 2, 3, 4].map(now), [1, 0, 0, 2, null]);
+});
+
+test("rows of a layer leave out what the group's head says", () => {
+  const rows = [
+    row(0, "encoder.layer.4:in.0", { layer: 4 }),
+    row(1, "encoder.layer.4.attention.self.query", { layer: 4 }),
+    row(2, "blk.4.attn_q", { layer: 4 }),
+    row(3, "pooler.4.dense"),
+  ];
+  const groups = grouped(rows, "layer", groupTitles(rows, "layer"));
+  assert.deepEqual(groups.map((group) => group.prefix), ["encoder.layer.4.", ""]);
+  const names = (prefix) => rows.map((one) => cellsOf(one, prefix)).map(({ start, end }) => start + end);
+  assert.deepEqual(names("encoder.layer.4."), ["encoder.layer.4:in.0", "attention.self.query", "blk.4.attn_q", "pooler.4.dense"]);
+  assert.equal(grouped(rows, "verdict", groupTitles(rows, "verdict"))[0].prefix, "");
+});
+
+test("a name is cut in its middle, before a part of it where one begins near", () => {
+  const cut = (key) => [cellsOf(row(0, key)).start, cellsOf(row(0, key)).end];
+  assert.deepEqual(cut("layers.0.ln_1"), ["", "layers.0.ln_1"]);
+  assert.deepEqual(cut("intermediate.intermediate_act_fn.gelu"), ["intermediate.intermediate", "_act_fn.gelu"]);
+  assert.deepEqual(cut(`${"a".repeat(30)}${"b".repeat(30)}`), ["a".repeat(30) + "b".repeat(10), "b".repeat(20)]);
+});
+
+test("the chart ends a few decades below what is allowed, whatever is smaller", () => {
+  const point = (error, allowed) => ({ index: 0, key: "x", layer: null, status: "match", error, allowed });
+  const usual = Array.from({ length: 9 }, () => point(1e-7, 3e-5));
+  assert.deepEqual(depthScale([...usual, point(1e-39, 2e-36), point(0.02, 3e-5)]), { bottom: 1e-9, top: 0.1 });
+  assert.deepEqual(depthScale(usual), { bottom: 1e-7, top: 0.0001 });
+  assert.deepEqual(depthScale([point(1e-12, null), point(1, null)]), { bottom: 1e-12, top: 10 });
+});
+
+test("what is not all of the reference never reads as all", () => {
+  assert.deepEqual([1, 0.99999, 0.5].map(coverageWords), ["all compared", "99.9 % compared", "50 % compared"]);
 });
 
 test("a row without a cause has the note that says why", () => {

@@ -9,10 +9,9 @@ from typing import TypeVar, final
 
 import numpy as np
 
-from firstdiff.align.crop import Crop
 from firstdiff.align.notation import Shape
-from firstdiff.align.steps import Arguments, Assembly, Join, axis_of, write_call
-from firstdiff.align.tiled import Tiled, concatenated
+from firstdiff.align.steps import Arguments, Assembly, Crop, Join, axis_of, write_call
+from firstdiff.align.strided import Tiled, concatenated
 from firstdiff.errors import UsageError
 
 _T = TypeVar("_T")

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstdiff.align.recipe import lazy
-from firstdiff.align.sight import Sight
-from firstdiff.align.walk import Budget, Digit, Walk, WalkSearch, divisors, merged, primes
+from firstdiff.align.sampling import Sight
+from firstdiff.align.stride_search import Budget, Digit, Walk, WalkSearch, divisors, merged, primes
 from firstdiff.trace import ArraySource
 
 

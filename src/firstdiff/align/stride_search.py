@@ -16,8 +16,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from firstdiff.align.samples import places, scattered
-from firstdiff.align.sight import Sight
+from firstdiff.align.sampling import Sight, places, scattered
 
 _TESTS = 12  # places compared at each end for every stride
 _MORE_TESTS = 40  # where many of them have the common value, which tells nothing
@@ -95,6 +94,9 @@ class Budget:
         if self.deadline is not None and not self.stopped:
             self.stopped = perf_counter() >= self.deadline
         return self.stopped
+
+    def limit(self, most: int) -> None:
+        self.left = min(self.left, most)
 
     def part(self, most: int) -> Budget:
         """Set some aside for one search; what it does not spend comes back with `merge`."""

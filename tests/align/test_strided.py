@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from firstdiff.align.recipe import Recipe
-from firstdiff.align.tiled import Tiled
-from firstdiff.align.windows import Slabs
+from firstdiff.align.strided import Slabs, Tiled
 from firstdiff.trace import ArraySource, Boxes
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstdiff.align.samples import Noise, common_value, noises, places, score, spread_of
+from firstdiff.align.sampling import Noise, common_value, noises, places, score, spread_of
 
 NAN, INF = float("nan"), float("inf")
 

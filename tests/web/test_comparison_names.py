@@ -1,0 +1,111 @@
+"""Names as large models have them: what is shortened can be read in full, and the head holds the whole answer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.web import comparisons as on
+from tests.web.serving import Server
+
+STAGES = (
+    "attention.self_attention_with_rotary_embedding.query_projection",
+    "attention.self_attention_with_rotary_embedding.value_projection",
+)
+WIDTHS = [(1280, 800), (400, 800)]
+
+
+def name(layer: int, stage: str) -> str:
+    return f"encoder.layer.{layer}.{stage}"
+
+
+FIRST = name(1, STAGES[0])
+
+
+@pytest.fixture(scope="module")
+def long(server: Server, tmp_path_factory: pytest.TempPathFactory) -> str:
+    random = np.random.default_rng(1)
+    reference = {name(n, stage): random.standard_normal((4, 8)) for n in range(3) for stage in STAGES}
+    candidate = {key: -values if key == FIRST else values for key, values in reference.items()}
+    return on.compared(server, tmp_path_factory.mktemp("long"), reference, candidate)
+
+
+def is_cut(element: Locator) -> bool:
+    """Whether some of an element's text lies outside of it."""
+    return bool(element.evaluate("e => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1"))
+
+
+@pytest.mark.parametrize(("width", "height"), WIDTHS)
+def test_verdict_name_cause_and_fix_fit_into_the_head(page: Page, long: str, width: int, height: int) -> None:
+    assert len(FIRST) > 75
+    page.set_viewport_size({"width": width, "height": height})
+    head = on.opened(page, long).get_by_role("region", name="Comparison")
+    link = head.get_by_role("link", name=FIRST)
+    cause, fix = head.locator(".cause"), head.locator(".fix")
+    expect(cause).to_contain_text("sign.flip")
+    expect(fix).to_contain_text(f"of {FIRST}")
+    for part in (link, cause, fix):
+        expect(part).to_be_in_viewport(ratio=1)
+        assert not is_cut(part)
+    box = head.bounding_box()
+    assert box is not None
+    assert box["height"] < height / 3
+
+
+@pytest.mark.parametrize(("width", "height"), WIDTHS)
+def test_rows_leave_out_what_their_layer_says(page: Page, long: str, width: int, height: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    on.opened(page, long)
+    on.expand(page)
+    expect(on.group(page, "Layer 1")).to_contain_text("encoder.layer.1.")
+    row = on.line(page, FIRST)
+    shown = row.locator(".start, .end")
+    assert "".join(shown.all_text_contents()) == STAGES[0]
+    expect(row.locator(".name")).to_have_attribute("title", FIRST)
+    ends = page.locator("[role=row].row .end")
+    assert {*ends.all_text_contents()} == {".query_projection", ".value_projection"}
+    for end in ends.all():
+        assert not is_cut(end)
+
+
+def test_the_full_name_of_the_focused_row_is_shown(page: Page, long: str) -> None:
+    on.opened(page, long)
+    on.expand(page)
+    on.group(page, "Layer 1").focus()
+    page.keyboard.press("ArrowDown")
+    expect(on.line(page, FIRST)).to_be_focused()
+    full = page.locator("output.focused")
+    expect(full).to_have_text(FIRST)
+    expect(full).to_be_in_viewport(ratio=1)
+    page.keyboard.press("ArrowUp")
+    expect(full).to_be_hidden()
+
+
+def test_the_cause_of_a_row_is_looked_for_on_demand(page: Page, server: Server) -> None:
+    demo = on.demo(server)
+    rows = {row["key"]: row["index"] for row in server.ask("GET", f"/comparisons/{demo}/rows")["rows"]}
+    on.opened(page, demo, f"/row/{rows['layers.2.attn.qkv']}")
+    causes = on.card(page, "Likely causes")
+    causes.get_by_role("button", name="Look for the cause").click()
+    expect(causes).to_contain_text(re.compile("layers.2.attn.qkv is what its own inputs give"))
+    expect(causes.get_by_role("button")).to_have_count(0)
+
+
+def test_a_side_that_is_gone_says_so_where_the_cause_is_looked_for(page: Page, server: Server, tmp_path: Path) -> None:
+    reference, candidate = on.mixed()
+    reference["layers.1.attn"] = reference["layers.1.attn"] + 1
+    unclear = on.compared(server, tmp_path, reference, candidate)
+    for file in (tmp_path / "cand").iterdir():
+        file.unlink()
+    (tmp_path / "cand").rmdir()
+    rows = server.ask("GET", f"/comparisons/{unclear}/rows")["rows"]
+    without = next(row["index"] for row in rows if row["status"] == "mismatch" and row["cause"] is None)
+    on.opened(page, unclear, f"/row/{without}")
+    causes = on.card(page, "Likely causes")
+    causes.get_by_role("button", name="Look for the cause").click()
+    expect(causes.get_by_role("alert")).to_contain_text("the candidate cannot be opened")
+    expect(causes.get_by_role("button", name="Look for the cause")).to_be_enabled()
