@@ -49,7 +49,7 @@ ports: $(READY)
 align-cases: $(READY)
 	$(BIN)/python -m tests.align.many 2000
 
-# chromium, rustc and cargo, which some tests need: Debian's packages, where we may install them
+# chromium, rustc, cargo and g++, which some tests need: Debian's packages, where we may install them
 tools:
 	sh scripts/install-tools
 

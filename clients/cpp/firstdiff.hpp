@@ -203,7 +203,8 @@ class Recorder {
     return detail::fits(glob, name) || (end < only.size() && wanted(only.substr(end + 1), name));
   }
   bool write_header(const std::string& end) {  // in place, and longer every time
-    const std::string text = "{\"format\": \"firstdiff-trace\", \"version\": 1, \"producer\": {\"name\": \"firstdiff.hpp\"}, " + end + "}\n";
+    const std::string input = detail::environment("FIRSTDIFF_INPUT"), named = input.empty() ? "" : "\"input\": " + detail::quoted(input) + ", ";
+    const std::string text = "{\"format\": \"firstdiff-trace\", \"version\": 1, \"producer\": {\"name\": \"firstdiff.hpp\"}, " + named + end + "}\n";
     std::rewind(header_);
     return put(text.data(), text.size(), header_) && !std::fflush(header_);
   }

@@ -36,14 +36,15 @@ static void nothing_is_recorded_without_a_folder() {
 
 static void the_environment_is_honoured(const std::string& scratch) {
   setenv("FIRSTDIFF_TRACE", (scratch + "/environment").c_str(), 1);
+  setenv("FIRSTDIFF_INPUT", "inputs/\"short\"", 1);
   setenv("FIRSTDIFF_ONLY", " layers.*.mlp , logit?,b[0-3x] ,c[!a-z]", 1);
   {
     Recorder recorder;
     const float one = 1;
     for (const char* name : {"layers.0.mlp", "layers.0.attn", "logits", "logits2", "b2", "bx", "b7", "c1", "cc", "mel"}) EXPECT(recorder.tap(name, &one, 1, {}));
   }
-  unsetenv("FIRSTDIFF_TRACE");
-  unsetenv("FIRSTDIFF_ONLY");
+  for (const char* name : {"FIRSTDIFF_TRACE", "FIRSTDIFF_ONLY", "FIRSTDIFF_INPUT"}) unsetenv(name);
+  EXPECT(holds(text(scratch + "/environment/trace.json"), "\"input\": \"inputs/\\u0022short\\u0022\", \"complete\": true"));
   std::string names;
   for (const Entry& entry : Golden(scratch + "/environment").entries) names += entry.name + " ";
   EXPECT(names == "layers.0.mlp logits b2 bx c1 ");

@@ -64,6 +64,7 @@ export class Recorder {
     protected readonly store: TraceStore | undefined,
     options: RecorderOptions = {},
   ) {
+    const input = environment("FIRSTDIFF_INPUT");
     const only = environment("FIRSTDIFF_ONLY")?.split(",") ?? [];
     this.filters = [options.only ?? [], only]
       .map((globs) => globs.map((glob) => glob.trim()).filter(Boolean).map(globPattern))
@@ -72,6 +73,7 @@ export class Recorder {
       format: "firstdiff-trace",
       version: 1,
       producer: { ...PRODUCER, ...options.producer },
+      ...(input ? { input } : {}),
       ...options.header,
       complete: false,
     };

@@ -81,11 +81,13 @@ test("without FIRSTDIFF_TRACE nothing is recorded and nothing is read", () => {
 
 test("FIRSTDIFF_TRACE and FIRSTDIFF_ONLY are honoured", () => {
   process.env.FIRSTDIFF_TRACE = join(folder(), "env.trace");
+  process.env.FIRSTDIFF_INPUT = "inputs/short.npz";
   process.env.FIRSTDIFF_ONLY = "layers.*.mlp, logit?";
   const rec = record(undefined, { only: ["layers.[0-3].*", "logits"] });
   for (const name of ["layers.0.mlp", "layers.7.mlp", "layers.0.attn", "logits", "logits2", "mel"]) rec.tap(name, 1);
   rec.close();
   assert.deepEqual(lines(process.env.FIRSTDIFF_TRACE).map(({ name }) => name), ["layers.0.mlp", "logits"]);
+  assert.equal(header(process.env.FIRSTDIFF_TRACE).input, "inputs/short.npz");
 });
 
 test("names are text, never paths", () => {
