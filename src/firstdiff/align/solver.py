@@ -1,57 +1,27 @@
-"""Find the recipe that relates two tensors, prove it on a sample of their values, and say how sure that is.
-
-Equal shapes whose values agree are done at once. Otherwise strategies are tried from the plain to the unusual, each
-at the levels of noise from strict to lenient; the first that fits ends the search. A recipe that merely looks better
-is no fit: it must agree nearly everywhere, and far above what so many attempts would reach by luck.
-"""
+"""Find the recipe that relates two tensors: stated in `dims`, identity, proven on other rows, or searched for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from math import exp, prod
-from typing import final
 
-from firstdiff.align.arrangement import arrangement_of
 from firstdiff.align.dims import Dims, stated_recipe
 from firstdiff.align.hints import Hints
 from firstdiff.align.lazy import Lazy
-from firstdiff.align.notation import Shape
-from firstdiff.align.parts import other_parts
-from firstdiff.align.prechecks import SharedValues, could_have_moved
 from firstdiff.align.proposal import (
-    EVIDENCE,
     FIT,
-    IN_PLACE,
-    SLACK,
-    Proposal,
-    likely_orders,
-    plain_proposals,
-    propose,
-    score_of,
-    stays_in_place,
 )
-from firstdiff.align.recipe import Alignment, Recipe, lazy
-from firstdiff.align.sampling import Noise, Sight, coarser, is_coarse, noises, places, widened
+from firstdiff.align.recipe import Alignment, lazy
+from firstdiff.align.sampling import Noise, coarser, is_coarse, noises, places, widened
+from firstdiff.align.search import LayoutSearch, plain_alignment
 from firstdiff.align.solution import Solution
 from firstdiff.align.strategy import Strategy, in_order
-from firstdiff.align.stride_search import Budget, Digit
+from firstdiff.align.stride_search import Budget
 from firstdiff.trace import Source
 
 _QUICK = 192
-_SAMPLE = 1024
 SAME = 0.98
-_NEAR = 0.02
-_LISTED = 8
-_USUAL = 20  # strategies below this cost are tried on likeness alone
-_UNSURE = 0.3
-_MOSTLY = 0.5
-_LIKELY = 3
-_REPEATS = 0.75  # a part alone agrees with the whole repeated at half of the places or less
-_BLURRED = 0.5  # from here on chance alone makes most values agree, and walks lead on and on
-_BLURRED_ROUNDS = 96
 _ROUNDS = 800
-_SILENT = "the values are nearly all the same, so they cannot tell one layout from another"
 
 
 def solve(
@@ -146,20 +116,10 @@ def _searched(
     if budget.is_over():
         found = replace(kept or Solution(alignment=None, fits=False), complete=False)
     else:
-        search = _Search(reference, candidate, noise, in_order(strategies), budget)
+        search = LayoutSearch(reference, candidate, noise, in_order(strategies), budget)
         found = search.other_shapes() if kept is None else search.equal_shapes(kept)
         found = found if found.fits else replace(found, complete=not budget.stopped)
     return tried.instead_of(found)
-
-
-def plain_alignment(reference: Shape, candidate: Shape) -> Alignment | None:
-    """Identity for shapes that agree, or agree but for axes of 1; None for any others."""
-    if reference == candidate:
-        return Alignment()
-    if [n for n in reference if n != 1] != [n for n in candidate if n != 1]:
-        return None
-    steps = arrangement_of((Digit(prod(reference), 1),), reference, candidate).steps
-    return Alignment(candidate=Recipe(steps))
 
 
 def share_same(reference: Lazy, candidate: Lazy, noise: Noise | None = None) -> float:
@@ -184,180 +144,3 @@ def _solve_empty(reference: Source, candidate: Source) -> Solution:
         return Solution(alignment=None, fits=False, notes=("one side has no elements",))
     same = reference.shape == candidate.shape
     return Solution(alignment=Alignment() if same else None, fits=same, agreement=1.0, confidence=1.0)
-
-
-@final
-class _Search:
-    def __init__(
-        self, reference: Lazy, candidate: Lazy, noise: Noise | None, table: Sequence[Strategy], budget: Budget
-    ) -> None:
-        self._reference = reference
-        self._candidate = candidate
-        self._sights = Sight.of(reference, candidate, noise)
-        self._strict = [sight for sight in self._sights if not sight.level.centred]
-        self._table = table
-        self._tried: dict[str, None] = {}
-        self._count = 0
-        self._budget = budget
-        self._closest: Proposal | None = None
-        self._shared: SharedValues | None = None
-
-    def equal_shapes(self, kept: Solution) -> Solution:
-        """Identity is the contract; another recipe is named only if it accounts for what identity does not."""
-        if self._strict[0].potential() < EVIDENCE:
-            return kept
-        for sight in self._strict[:1] if kept.fits else self._strict:
-            if sight.luck > _BLURRED:
-                self._budget.limit(_BLURRED_ROUNDS)
-            if sight.level.lenient and stays_in_place(sight, places(self._reference.size, _QUICK)):
-                break
-            for strategy in self._possible(sight):
-                found = [entry for entry in self._fitting(sight, strategy) if self._explains(sight, entry)]
-                if found:
-                    return self._best(sight, found)
-        return replace(kept, tried=tuple(self._tried))
-
-    def other_shapes(self) -> Solution:
-        if self._strict[0].potential() < EVIDENCE:
-            return self._without_evidence()
-        for sight in self._strict:
-            if sight.level.lenient and self._repeats_alike():
-                break
-            if sight.level.lenient and self._orders_that_stay(sight):
-                found = [entry for entry in self._scored(sight) if entry.fits(self._count)]
-                if found:
-                    return self._best(sight, found)
-                break
-            for strategy in self._possible(sight):
-                found = list(self._fitting(sight, strategy))
-                if found:
-                    return self._best(sight, found)
-        return self._alike() or Solution(alignment=None, fits=False, tried=tuple(self._tried))
-
-    def _possible(self, sight: Sight) -> list[Strategy]:
-        """The strategies worth trying: those that only move values need the same values on both sides."""
-        noise, sides = sight.level.noise, (self._reference, self._candidate)
-        if self._mostly_in_place(sight):
-            possible = could_have_moved(*sides, sight.common, noise)
-        else:
-            self._shared = self._shared or SharedValues(*sides, sight.common)
-            possible = self._shared.possible(noise)
-        return [strategy for strategy in self._table if possible or not strategy.moves_only]
-
-    def _mostly_in_place(self, sight: Sight) -> bool:
-        """Whether the shapes are the same, and so are most values, so that the others alone can have moved."""
-        if plain_alignment(self._reference.shape, self._candidate.shape) is None:
-            return False
-        return (sight.agreement(places(self._reference.size, _QUICK)) or 0.0) >= _MOSTLY
-
-    def _orders_that_stay(self, sight: Sight) -> bool:
-        """Whether an order of whole axes brings the values so near to each other that no other is worth a search."""
-        return any(share >= IN_PLACE for share, _ in likely_orders(sight, slack=SLACK))
-
-    def _repeats_alike(self) -> bool:
-        """Whether one side looks like the other repeated, though not up to noise: a part of it would fit no better."""
-        if self._reference.size == self._candidate.size:
-            return False
-        return any(
-            entry.fits(self._count) for sight in self._sights[len(self._strict) :] for entry in self._scored(sight)
-        )
-
-    def _scored(self, sight: Sight) -> list[Proposal]:
-        """The likeliest orders of whole axes, scored."""
-        likely = [entry for _, entry in likely_orders(sight)[:_LIKELY]]
-        return [replace(entry, score=score_of(sight, entry.alignment)) for entry in likely]
-
-    def _fitting(self, sight: Sight, strategy: Strategy) -> Iterator[Proposal]:
-        """What fits, up to the first that does and whatever is as plain; unusual strategies stop at the first."""
-        if not strategy.supports(sight.reference.shape, sight.candidate.shape) or (sight.sparse and strategy.unusual):
-            return
-        if self._budget.is_over():
-            return
-        self._tried[strategy.name] = None
-        plainest: int | None = None
-        for prepared in strategy.prepare(sight):
-            if self._budget.is_over():
-                return
-            if plainest is not None and prepared.cost > plainest:
-                continue
-            self._count += 1
-            for proposal in propose(sight, prepared, self._budget):
-                self._keep_closest(proposal)
-                if proposal.fits(self._count):
-                    plainest = prepared.cost
-                    yield proposal
-            if plainest is not None and strategy.unusual:
-                return
-
-    def _keep_closest(self, proposal: Proposal) -> None:
-        if not proposal.forced:
-            return
-        if self._closest is None or proposal.score.evidence > self._closest.score.evidence:
-            self._closest = proposal
-
-    def _explains(self, sight: Sight, proposal: Proposal) -> bool:
-        """Whether a recipe for equal shapes accounts for the very places where identity does not hold."""
-        flat = places(self._reference.size, _SAMPLE)
-        off = flat[~sight.same(sight.reference_at(flat), sight.candidate_at(flat))]
-        return replace(proposal, score=score_of(sight, proposal.alignment, off)).fits(self._count)
-
-    def _best(self, sight: Sight, found: Sequence[Proposal]) -> Solution:
-        """The plainest of those that agree about equally well; the others are its alternatives."""
-        most = max(proposal.score.agreement for proposal in found)
-        near = sorted((entry for entry in found if entry.score.agreement >= most - _NEAR), key=lambda entry: entry.cost)
-        solution = self._solution(near[0], near[1:], fits=True)
-        return replace(solution, notes=other_parts(sight, near[0].alignment))
-
-    def _alike(self) -> Solution | None:
-        """The values differ, but so little, or in so few places, that the layout still shows."""
-        same_size = self._reference.size == self._candidate.size
-        for sight in self._sights[len(self._strict) :]:
-            orders = [proposal for proposal in self._scored(sight) if proposal.forced]
-            found = [proposal for proposal in orders if proposal.fits(self._count)]
-            for proposal in orders:
-                if same_size or proposal.score.agreement >= _REPEATS:
-                    self._keep_closest(proposal)
-            for strategy in self._table:
-                if found or strategy.cost >= _USUAL or self._still_shows():
-                    break
-                found = [proposal for proposal in self._fitting(sight, strategy) if proposal.forced]
-            if found:
-                return replace(self._best(sight, found), fits=False)
-        return self._solution(self._closest, (), fits=False) if self._closest and self._still_shows() else None
-
-    def _still_shows(self) -> bool:
-        """Whether the values speak for the closest recipe although they differ."""
-        return self._closest is not None and self._closest.evidence(self._count) >= 2 * EVIDENCE
-
-    def _without_evidence(self) -> Solution:
-        """The values say nothing, as zeros do: the plainest recipe that leads from one shape to the other."""
-        self._tried["axis order from the shapes alone"] = None
-        scored = self._from_shapes(self._strict[0])
-        if not scored:
-            return Solution(alignment=None, fits=False, tried=tuple(self._tried), notes=(_SILENT,))
-        ranked = sorted(scored, key=lambda entry: (-round(entry.score.agreement, 2), entry.cost))
-        near = [entry for entry in ranked if entry.score.agreement >= ranked[0].score.agreement - _NEAR]
-        agrees = not near[0].score.informative or near[0].score.agreement >= FIT
-        solution = self._solution(near[0], near[1:], fits=agrees)
-        return replace(solution, confidence=round(_UNSURE / len(near), 4), notes=(_SILENT,))
-
-    def _from_shapes(self, sight: Sight) -> list[Proposal]:
-        if self._reference.size != self._candidate.size:
-            return []
-        return plain_proposals(sight)
-
-    def _solution(self, chosen: Proposal, others: Sequence[Proposal], *, fits: bool) -> Solution:
-        reference, candidate = chosen.alignment.coverage([self._reference.shape], [self._candidate.shape])
-        sure = 1 - exp(-max(chosen.evidence(self._count), 0.0) / EVIDENCE)
-        return Solution(
-            alignment=chosen.alignment,
-            fits=fits,
-            cause=chosen.cause,
-            agreement=chosen.score.agreement,
-            confidence=round(chosen.score.agreement * sure / (1 + len(others)), 4),
-            reference_coverage=reference,
-            candidate_coverage=candidate,
-            forced=chosen.forced,
-            alternatives=tuple(other.alignment for other in others[:_LISTED]),
-            tried=tuple(self._tried),
-        )
