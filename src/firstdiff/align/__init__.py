@@ -11,7 +11,7 @@ from firstdiff.align.sampling import Noise
 from firstdiff.align.solution import Ruling, Solution, layout_rule
 from firstdiff.align.solver import solve, solve_stated
 from firstdiff.align.split_tensors import solve_fused, solve_shards
-from firstdiff.align.strategy import Prepared, Strategy
+from firstdiff.align.strategies import Prepared, Strategy
 
 __all__ = [
     "Alignment",

@@ -17,7 +17,7 @@ from firstdiff.align.notation import Shape
 from firstdiff.align.recipe import Alignment, AnyStep, Pulled, Recipe, lazy
 from firstdiff.align.sampling import NOTHING, Score, Sight, places
 from firstdiff.align.steps import Step
-from firstdiff.align.strategy import Prepared
+from firstdiff.align.strategies import Prepared
 from firstdiff.align.stride_search import Budget, Digit, Walk, WalkSearch, walked
 
 _SAMPLE = 1024

@@ -31,7 +31,7 @@ from firstdiff.align.recipe import Alignment, Recipe
 from firstdiff.align.sampling import Noise, Sight, places
 from firstdiff.align.solution import Solution
 from firstdiff.align.steps import Crop
-from firstdiff.align.strategy import Strategy
+from firstdiff.align.strategies import Strategy
 from firstdiff.align.stride_search import Budget, Digit
 
 _QUICK = 192

@@ -15,7 +15,7 @@ from firstdiff.align.recipe import Alignment, lazy
 from firstdiff.align.sampling import Noise, coarser, is_coarse, noises, places, widened
 from firstdiff.align.search import LayoutSearch, plain_alignment
 from firstdiff.align.solution import Solution
-from firstdiff.align.strategy import Strategy, in_order
+from firstdiff.align.strategies import Strategy, in_order
 from firstdiff.align.stride_search import Budget
 from firstdiff.trace import Source
 

@@ -19,7 +19,7 @@ from firstdiff.align.solver import SAME, share_same, solve
 from firstdiff.align.steps import Rearrange
 from firstdiff.align.steps_axis import Chunks
 from firstdiff.align.steps_join import Concat, Pick, Stack, Sum
-from firstdiff.align.strategy import Strategy, in_order
+from firstdiff.align.strategies import Strategy, in_order
 from firstdiff.errors import UsageError
 from firstdiff.trace import Source
 

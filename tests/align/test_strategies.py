@@ -5,7 +5,7 @@ import numpy as np
 from firstdiff import plugins
 from firstdiff.align import Prepared, Strategy, solve
 from firstdiff.align.recipe import Recipe
-from firstdiff.align.strategy import in_order, same_size
+from firstdiff.align.strategies import in_order, same_size
 from firstdiff.trace import ArraySource
 
 BUILT_IN = {"axes", "repeat", "part", "partial_sum", "grouped", "chunk_order", "rotary"}

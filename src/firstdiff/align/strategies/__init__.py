@@ -1,1 +1,0 @@
-"""The built-in ways to relate two layouts, one file each."""
