@@ -3,18 +3,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstdiff.align.sampling import Noise, common_value, noises, places, score, spread_of
+from firstdiff.align.sampling import Noise, common_value, noises, sample_positions, score, spread_of
 
 NAN, INF = float("nan"), float("inf")
 
 
 def test_places_never_change() -> None:
-    assert places(1_000_000, 5).tolist() == [7535, 355700, 545679, 742444, 894747]
+    assert sample_positions(1_000_000, 5).tolist() == [7535, 355700, 545679, 742444, 894747]
 
 
 @pytest.mark.parametrize(("size", "count"), [(10, 100), (1000, 64), (10**13, 64)])
 def test_places_rise_and_stay_inside(size: int, count: int) -> None:
-    found = places(size, count)
+    found = sample_positions(size, count)
     assert len(found) == min(size, count)
     assert (np.diff(found) > 0).all()
     assert 0 <= found[0] <= found[-1] < size

@@ -25,7 +25,7 @@ def test_plain_strategies_come_first() -> None:
 def test_a_strategy_of_a_stranger_is_tried() -> None:
     flip = Recipe.parse("chunks(axis=0, order=3 2 1 0)").steps
 
-    def prepare(_sight: object) -> list[Prepared]:
+    def prepare(_pair: object) -> list[Prepared]:
         return [Prepared(candidate=flip, cause="layout.flip", forced=False, settled=True, cost=9)]
 
     x = np.random.default_rng(0).standard_normal((4, 50)).astype(np.float32)

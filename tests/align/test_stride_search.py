@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstdiff.align.recipe import lazy
-from firstdiff.align.sampling import Sight
+from firstdiff.align.sampling import SampledPair
 from firstdiff.align.stride_search import Budget, Digit, Walk, WalkSearch, divisors, merged, primes
 from firstdiff.trace import ArraySource
 
 
 def walks(reference: np.ndarray, candidate: np.ndarray) -> list[Walk]:
-    sights = Sight.of(lazy(ArraySource(reference)), lazy(ArraySource(candidate)))
-    return WalkSearch(sights[0], frozenset(), budget=Budget(100)).walks()
+    pairs = SampledPair.of(lazy(ArraySource(reference)), lazy(ArraySource(candidate)))
+    return WalkSearch(pairs[0], frozenset(), budget=Budget(100)).walks()
 
 
 def test_a_transpose_walks_along_the_other_axis() -> None:

@@ -50,7 +50,7 @@ def arrangement_of(walk: Walk, target: Shape, source: Shape) -> Arrangement:
 
 
 def is_forced(arranged: Arrangement, target: Shape, source: Shape) -> bool:
-    """Whether the shapes call for it: shapes that agree but for 1s call for nothing but the 1s."""
+    """True if the shapes call for it; shapes that agree but for 1s call for nothing but the 1s."""
     bare = [tuple(n for n in shape if n != 1) for shape in (target, source)]
     return arranged.cause is None if bare[0] == bare[1] else arranged.natural
 
@@ -80,7 +80,7 @@ def repeating_walks(target: Shape, source: Shape) -> Iterator[Walk]:
 
 
 def _orders(axes: Walk) -> Iterator[Walk]:
-    """How these axes would walk through a tensor that has them in another order, for every order."""
+    """Yield the walk of these axes through a tensor that has them in another order, for every order."""
     for order in permutations(range(len(axes))):
         strides = {axis: prod(axes[later].size for later in order[at + 1 :]) for at, axis in enumerate(order)}
         yield tuple(Digit(digit.size, strides[axis]) for axis, digit in enumerate(axes))

@@ -23,7 +23,7 @@ from firstdiff.align.sampling import (
     coarser,
     common_value,
     levels,
-    places,
+    sample_positions,
     scale_of,
     score,
     widened,
@@ -149,7 +149,7 @@ class _Trial:
 
     @staticmethod
     def of(alignment: Alignment, reference: Lazy, candidate: Lazy, noise: Noise | None) -> _Trial:
-        flat = places(reference.size, _SAMPLE)
+        flat = sample_positions(reference.size, _SAMPLE)
         values = widened(reference.take(flat)), widened(candidate.take(flat))
         found = levels(*values, coarser(reference.dtype, candidate.dtype))
         if noise is not None:
@@ -185,7 +185,7 @@ def classify(alignment: Alignment, references: Sequence[Shape], candidates: Sequ
 
 
 class _Kind(NamedTuple):
-    """What one step is called; a crop or a swap (rank 0) tells more than an order of axes (1) or a join (2)."""
+    """Cause of one step; a crop or a swap (rank 0) says more than an order of axes (1) or a join (2)."""
 
     cause: str | None
     forced: bool

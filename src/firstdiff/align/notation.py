@@ -113,7 +113,7 @@ def parse_side(text: str) -> tuple[Group, ...]:
 
 
 def _runs_on(text: str, at: int) -> bool:
-    """Whether a word goes on past its end, as `12` does past `1`."""
+    """True if a word goes on past its end, as `12` does past `1`."""
     return at < len(text) and (text[at].isalnum() or text[at] in "_=") and text[at - 1] not in "()"
 
 

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from firstdiff.align.lazy import Lazy
-from firstdiff.align.sampling import Noise, places
+from firstdiff.align.sampling import Noise, sample_positions
 from firstdiff.schema import Statistics
 
 _SLACK = 0.02  # of the spread: as much as rounding to bf16 moves any of the figures
@@ -86,7 +86,7 @@ def _are_found(tails: _Tails, noise: Noise) -> bool:
         return True
     if not large.size:
         return False
-    wanted = wanted[places(wanted.size, _LOOKED_UP)]
+    wanted = wanted[sample_positions(wanted.size, _LOOKED_UP)]
     after = np.searchsorted(large, wanted).clip(0, large.size - 1)
     nearest = np.minimum(np.abs(large[after] - wanted), np.abs(large[(after - 1).clip(0)] - wanted))
     return bool((nearest <= _tolerance(noise, wanted)).mean() >= _FOUND)
@@ -94,7 +94,7 @@ def _are_found(tails: _Tails, noise: Noise) -> bool:
 
 def _tail_limit(values: np.ndarray, common: complex | float) -> tuple[float, float]:
     """The middle of the values, and how far from it the sparse ones begin."""
-    sample = values[places(values.size, _SAMPLE)]
+    sample = values[sample_positions(values.size, _SAMPLE)]
     sample = sample[np.isfinite(sample) & (sample != np.real(common))]
     share = max(min(_TAIL / max(values.size, 1), _MOST_TAIL), _TAIL_SHARE, _LEAST_TAIL / max(values.size, 1))
     if not sample.size or share >= 1:

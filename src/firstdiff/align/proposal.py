@@ -1,4 +1,4 @@
-"""Recipes under test: what a strategy prepared, the arrangement a search found, and how well the values agree."""
+"""Candidate recipes: what a strategy prepared, the order of axes a search found, and the score of both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from firstdiff.align.arrangement import arrangement_of, cuts, is_forced, natural
 from firstdiff.align.lazy import Lazy
 from firstdiff.align.notation import Shape
 from firstdiff.align.recipe import Alignment, AnyStep, Pulled, Recipe, lazy
-from firstdiff.align.sampling import NOTHING, Score, Sight, places
+from firstdiff.align.sampling import NOTHING, SampledPair, Score, sample_positions
 from firstdiff.align.steps import Step
 from firstdiff.align.strategies import Prepared
 from firstdiff.align.stride_search import Budget, Digit, Walk, WalkSearch, walked
@@ -26,7 +26,7 @@ _FEW_ROUNDS = 24
 _ORDERS = 96
 _QUICK = 24
 _SMALL_SAMPLE = 192
-_ABOVE_LUCK = 0.05
+_ABOVE_CHANCE = 0.05
 FIT = 0.9
 SLACK = 4.0  # how many times the noise values may be off by and still be in their places
 IN_PLACE = 0.9
@@ -39,50 +39,50 @@ class Proposal:
     cause: str | None
     forced: bool
     cost: int
-    luck: float = 0.0
+    log_attempts: float = 0.0
     score: Score = NOTHING
 
     def evidence(self, tried: int) -> float:
-        """What speaks for it, less what so many attempts would find by luck."""
-        return self.score.evidence - self.luck - log(max(tried, 1))
+        """Evidence of the score, less what so many attempts would reach by chance."""
+        return self.score.evidence - self.log_attempts - log(max(tried, 1))
 
     def fits(self, tried: int) -> bool:
         return self.score.agreement >= FIT and self.evidence(tried) >= EVIDENCE
 
 
-def propose(sight: Sight, prepared: Prepared, budget: Budget) -> Iterator[Proposal]:
-    """Every arrangement of what was prepared that the values speak for, scored."""
-    near = sight.through(_made(sight.reference, prepared.reference), _made(sight.candidate, prepared.candidate))
+def propose(pair: SampledPair, prepared: Prepared, budget: Budget) -> Iterator[Proposal]:
+    """Search the order of axes after what was prepared, and score each that agrees."""
+    near = pair.through(_made(pair.reference, prepared.reference), _made(pair.candidate, prepared.candidate))
     for walk in _walks(near, prepared, budget):
         proposal = _completed(near.reference.shape, near.candidate.shape, prepared, walk)
-        yield replace(proposal, score=score_of(sight, proposal.alignment))
+        yield replace(proposal, score=score_of(pair, proposal.alignment))
 
 
-def plain_proposals(sight: Sight) -> list[Proposal]:
-    """What the shapes alone suggest for tensors of one size, the plainest first, scored."""
-    orders = _plain_orders(sight.reference.shape, sight.candidate.shape)
-    flat = np.union1d(places(sight.reference.size, _SAMPLE), sight.rare[0])
-    agreed, telling = _agreements(sight, [order.walk for order in orders], flat)
+def plain_proposals(pair: SampledPair) -> list[Proposal]:
+    """Score the recipes that the shapes suggest for tensors of one size, the plainest first."""
+    orders = _plain_orders(pair.reference.shape, pair.candidate.shape)
+    flat = np.union1d(sample_positions(pair.reference.size, _SAMPLE), pair.rare[0])
+    agreed, informative = _agreements(pair, [order.walk for order in orders], flat)
     return [
-        replace(order.proposal, score=Score(float(share), sight.luck, int(count)) if count else NOTHING)
-        for order, share, count in zip(orders, agreed / np.maximum(telling, 1), telling, strict=True)
+        replace(order.proposal, score=Score(float(share), pair.chance, int(count)) if count else NOTHING)
+        for order, share, count in zip(orders, agreed / np.maximum(informative, 1), informative, strict=True)
     ]
 
 
-def likely_orders(sight: Sight, *, slack: float = 1.0) -> list[tuple[float, Proposal]]:
+def likely_orders(pair: SampledPair, *, slack: float = 1.0) -> list[tuple[float, Proposal]]:
     """Orders of whole axes under which a small sample agrees more often than by chance, the best first.
 
     slack: factor on the noise
     """
-    orders = _plain_orders(sight.reference.shape, sight.candidate.shape)
+    orders = _plain_orders(pair.reference.shape, pair.candidate.shape)
     if not orders:
         return []
-    view = sight if sight.reference.size >= sight.candidate.size else sight.mirrored()
-    flat = places(view.reference.size, _SMALL_SAMPLE)
-    agreed, telling = _agreements(view, tuple(order.walk for order in orders), flat, slack)
-    shares = [float(share) for share in agreed / np.maximum(telling, 1)]
+    view = pair if pair.reference.size >= pair.candidate.size else pair.mirrored()
+    flat = sample_positions(view.reference.size, _SMALL_SAMPLE)
+    agreed, informative = _agreements(view, tuple(order.walk for order in orders), flat, slack)
+    shares = [float(share) for share in agreed / np.maximum(informative, 1)]
     ranked = sorted(zip(shares, orders, strict=True), key=lambda entry: (-round(entry[0], 1), entry[1].proposal.cost))
-    return [(share, order.proposal) for share, order in ranked if share >= sight.luck + _ABOVE_LUCK]
+    return [(share, order.proposal) for share, order in ranked if share >= pair.chance + _ABOVE_CHANCE]
 
 
 class _Order(NamedTuple):
@@ -109,30 +109,30 @@ def _axis_orders(target: Shape, source: Shape) -> tuple[Walk, ...]:
 
 
 def _agreements(
-    sight: Sight, walks: Sequence[Walk], flat: np.ndarray, slack: float = 1.0
+    pair: SampledPair, walks: Sequence[Walk], flat: np.ndarray, slack: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """At how many places each walk agrees, and at how many the values tell anything."""
-    reference = sight.reference_at(flat)
-    candidates = sight.candidate_at(np.stack([walked(walk, flat) for walk in walks]))
-    telling = sight.telling(reference, candidates)
-    agreed = sight.level.noise.scaled(slack).same(reference, candidates) & telling
-    return agreed.sum(axis=1), telling.sum(axis=1)
+    """Count where each walk agrees, and where the values are informative."""
+    reference = pair.reference_at(flat)
+    candidates = pair.candidate_at(np.stack([walked(walk, flat) for walk in walks]))
+    informative = pair.informative(reference, candidates)
+    agreed = pair.level.noise.scaled(slack).same(reference, candidates) & informative
+    return agreed.sum(axis=1), informative.sum(axis=1)
 
 
-def score_of(sight: Sight, alignment: Alignment, flat: np.ndarray | None = None) -> Score:
-    """How well the values agree under an alignment; at fixed places, if none are given."""
-    aligned = sight.through(
-        _made(sight.reference, alignment.reference.steps), _made(sight.candidate, alignment.candidate.steps)
+def score_of(pair: SampledPair, alignment: Alignment, flat: np.ndarray | None = None) -> Score:
+    """Score the agreement of the values under an alignment."""
+    aligned = pair.through(
+        _made(pair.reference, alignment.reference.steps), _made(pair.candidate, alignment.candidate.steps)
     )
     if flat is None:
-        flat = places(aligned.reference.size, _SAMPLE)
+        flat = sample_positions(aligned.reference.size, _SAMPLE)
         if not alignment.reference:
-            flat = np.union1d(flat, sight.rare[0])
+            flat = np.union1d(flat, pair.rare[0])
     return aligned.score(flat)
 
 
 def _made(tensor: Lazy, steps: tuple[AnyStep, ...]) -> Lazy:
-    """What comes out of the steps, by their plain definitions: a few values do not pay for views."""
+    """Apply steps by their definitions: for a few values, building views does not pay off."""
     plain = [step for step in steps if isinstance(step, Step)]
     if len(plain) < len(steps):
         return lazy(Recipe(steps).apply([tensor]))
@@ -141,10 +141,10 @@ def _made(tensor: Lazy, steps: tuple[AnyStep, ...]) -> Lazy:
     return tensor
 
 
-def _walks(near: Sight, prepared: Prepared, budget: Budget) -> list[Walk]:
+def _walks(near: SampledPair, prepared: Prepared, budget: Budget) -> list[Walk]:
     bare = not (prepared.reference or prepared.candidate)
     if near.reference.shape == near.candidate.shape and not bare:
-        flat = places(near.reference.size, _QUICK)
+        flat = sample_positions(near.reference.size, _QUICK)
         straight = near.agreement(flat)
         if straight is None or straight >= FIT or (not near.level.centred and stays_in_place(near, flat)):
             return [(Digit(near.reference.size, 1),)]
@@ -161,20 +161,20 @@ def _walks(near: Sight, prepared: Prepared, budget: Budget) -> list[Walk]:
     return found
 
 
-def stays_in_place(near: Sight, flat: np.ndarray) -> bool:
-    """Whether values of one shape are off by a little where they are, so that none of them has moved."""
+def stays_in_place(near: SampledPair, flat: np.ndarray) -> bool:
+    """True if values are merely off by a little in their positions, so that none of them has moved."""
     share = near.agreement(flat, slack=SLACK)
     return share is not None and share >= IN_PLACE
 
 
-def _from_shapes(near: Sight) -> list[Walk]:
+def _from_shapes(near: SampledPair) -> list[Walk]:
     """Orders of whole axes that hold at a few places: values that say little still tell these apart."""
     walks = _axis_orders(near.reference.shape, near.candidate.shape)
     if not walks:
         return []
-    flat = np.union1d(places(near.reference.size, _QUICK), near.rare[0])
-    agreed, telling = _agreements(near, walks, flat)
-    return [walk for walk, held in zip(walks, agreed >= FIT * telling, strict=True) if held]
+    flat = np.union1d(sample_positions(near.reference.size, _QUICK), near.rare[0])
+    agreed, informative = _agreements(near, walks, flat)
+    return [walk for walk, held in zip(walks, agreed >= FIT * informative, strict=True) if held]
 
 
 def _completed(target: Shape, source: Shape, prepared: Prepared, walk: Walk) -> Proposal:
@@ -190,5 +190,5 @@ def _completed(target: Shape, source: Shape, prepared: Prepared, walk: Walk) -> 
         cause=prepared.cause or arranged.cause,
         forced=prepared.forced and is_forced(arranged, target, source),
         cost=prepared.cost + arranged.cost,
-        luck=prepared.luck,
+        log_attempts=prepared.log_attempts,
     )

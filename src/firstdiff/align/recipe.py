@@ -113,7 +113,7 @@ _NAMED: dict[str, Callable[[Arguments], AnyStep]] = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is done to the tensors of one side, first step first; no step at all is the identity."""
+    """The steps applied to the tensors of one side; none at all is the identity."""
 
     steps: tuple[AnyStep, ...] = ()
 

@@ -33,7 +33,7 @@ def scattered(count: int, salt: int = 0) -> np.ndarray:
 
 
 @lru_cache(maxsize=256)
-def places(size: int, count: int, salt: int = 0) -> np.ndarray:
+def sample_positions(size: int, count: int, salt: int = 0) -> np.ndarray:
     """At most `count` positions below `size`, spread evenly, rising."""
     if size <= count:
         return np.arange(size)
@@ -49,7 +49,7 @@ def widened(values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How far apart two values of the same number may be: `atol + rtol * |reference|`."""
+    """The difference up to which two values count as the same: `atol + rtol * |reference|`."""
 
     atol: float
     rtol: float
@@ -87,7 +87,7 @@ def levels(reference: np.ndarray, candidate: np.ndarray, coarsest: np.dtype) -> 
 
 
 def noises(reference: np.ndarray, coarsest: np.dtype) -> list[Noise]:
-    """What values of a type may be off by, from strict to lenient.
+    """Return the noise that arithmetic in a type leaves, from strict to lenient.
 
     Arithmetic in fp32 leaves little, but may have had bf16 before it; a cast to bf16 or fp8 leaves a share of the
     value alone, arithmetic in them a share of the spread too.
@@ -106,7 +106,7 @@ _BF16 = 2 * 2.0**-7
 
 
 def is_coarse(dtype: np.dtype) -> bool:
-    """Whether the type is bf16 or coarser."""
+    """True for bf16 and coarser types."""
     return dtypes.eps_of(dtype) > 5e-3
 
 
@@ -147,7 +147,7 @@ def common_value(values: np.ndarray) -> complex | float:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How well two lists of values agree.
+    """The agreement of two lists of values.
 
     agreement: share that is the same up to noise, of those that tell something
     chance: that share when the places do not belong together
@@ -160,7 +160,7 @@ class Score:
 
     @property
     def evidence(self) -> float:
-        """How much likelier the agreement is when the places belong together, as a logarithm; 0 when it is not."""
+        """Log likelihood ratio of the agreement against chance; 0 where chance explains it."""
         if not self.informative or self.agreement <= self.chance:
             return 0.0
         chance = min(self.chance, 1 - 1e-9)
@@ -179,20 +179,20 @@ def score(
 
     others: candidate values from anywhere, to see how often one agrees by chance
     """
-    telling = telling_pairs(reference, candidate, common)
-    reference, candidate = reference[telling], candidate[telling]
+    informative = informative_pairs(reference, candidate, common)
+    reference, candidate = reference[informative], candidate[informative]
     if not reference.size:
         return NOTHING
     rounds = max(_ROUNDS // reference.size, 8)
     draws = (scattered(rounds * reference.size, 7) % np.uint64(others.size)).astype(np.int64)
     lucky = noise.same(np.tile(reference, rounds), others[draws])
     agreement = float(noise.same(reference, candidate).mean())
-    own = agreement / others.size  # an element's true partner is among the others, and is no luck
+    own = agreement / others.size  # an element's true partner is among the others, and is no chance
     return Score(agreement, max(float(lucky.mean()) - own, 0.5 / lucky.size), int(reference.size))
 
 
-def telling_pairs(reference: np.ndarray, candidate: np.ndarray, common: complex | float) -> np.ndarray:
-    """Where at least one side has another value than the common one."""
+def informative_pairs(reference: np.ndarray, candidate: np.ndarray, common: complex | float) -> np.ndarray:
+    """Mask the pairs in which at least one side has another value than the common one."""
     return np.asarray((reference != common) | (candidate != common))
 
 
@@ -203,12 +203,12 @@ _FEW = 128
 
 @final
 @dataclass(frozen=True, eq=False)
-class Sight:
+class SampledPair:
     """Samples of both sides, taken once, and the level at which they are compared.
 
     common: a value that many elements of both sides have; NaN if there is none
     rare: for each side, some places with another value, looked for where a sample meets too few
-    luck: how often values that do not belong together agree
+    chance: how often values that do not belong together agree
     """
 
     reference: Lazy
@@ -219,32 +219,32 @@ class Sight:
     common: complex | float
     rare: tuple[np.ndarray, np.ndarray]
     scales: tuple[Scale, Scale]
-    luck: float = 0.0
+    chance: float = 0.0
 
     @staticmethod
-    def of(reference: Lazy, candidate: Lazy, noise: Noise | None = None) -> list[Sight]:
-        """One sight for every level, strict ones first; `noise` is the strictest where it is stated."""
+    def of(reference: Lazy, candidate: Lazy, noise: Noise | None = None) -> list[SampledPair]:
+        """One pair for every level, strict ones first; `noise` is the strictest where it is stated."""
         coarsest = coarser(reference.dtype, candidate.dtype)
-        seen = _sampled(reference), _sampled(candidate)
-        common = common_value(np.concatenate(seen))
-        found = levels(*seen, coarsest)
+        samples = _sampled(reference), _sampled(candidate)
+        common = common_value(np.concatenate(samples))
+        found = levels(*samples, coarsest)
         if noise is not None:
             found[0] = Level(noise)
-        rare = (_rare_places(reference, seen[0], common), _rare_places(candidate, seen[1], common))
-        scales = scale_of(seen[0]), scale_of(seen[1])
-        sights = [Sight(reference, candidate, *seen, level, common, rare, scales) for level in found]
-        return [replace(sight, luck=sight._shuffled().agreement) for sight in sights]
+        rare = (_rare_places(reference, samples[0], common), _rare_places(candidate, samples[1], common))
+        scales = scale_of(samples[0]), scale_of(samples[1])
+        pairs = [SampledPair(reference, candidate, *samples, level, common, rare, scales) for level in found]
+        return [replace(pair, chance=pair._shuffled().agreement) for pair in pairs]
 
     @property
     def sparse(self) -> bool:
-        """Whether nearly all elements have the common value."""
+        """True if nearly all elements have the common value."""
         return any(places.size for places in self.rare)
 
-    def through(self, reference: Lazy, candidate: Lazy) -> Sight:
-        """The same sight of tensors made from these."""
+    def through(self, reference: Lazy, candidate: Lazy) -> SampledPair:
+        """The same pair of tensors made from these."""
         return replace(self, reference=reference, candidate=candidate)
 
-    def mirrored(self) -> Sight:
+    def mirrored(self) -> SampledPair:
         """The same with the sides exchanged."""
         return replace(
             self,
@@ -268,15 +268,15 @@ class Sight:
     def same(self, reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
         return self.level.noise.same(reference, candidate)
 
-    def telling(self, reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
-        return telling_pairs(reference, candidate, self._common())
+    def informative(self, reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
+        return informative_pairs(reference, candidate, self._common())
 
     def ends_agree(self) -> bool:
-        """Whether the first elements are the same and the last are, as under any change that keeps the ends."""
+        """True if the first elements are the same and the last ones are, as any order of axes keeps them."""
         return bool(self.same(*self._ends()).all())
 
     def an_end_agrees(self) -> bool:
-        """Whether the first or the last elements are the same: damage may hide one of them."""
+        """True if the first or the last elements are the same: damage may hide one of the two."""
         return bool(self.same(*self._ends()).any())
 
     def _ends(self) -> list[np.ndarray]:
@@ -285,9 +285,9 @@ class Sight:
     def agreement(self, flat: np.ndarray, *, slack: float = 1.0) -> float | None:
         """The share that agrees at the same places of those that tell anything; None if none does."""
         reference, candidate = self.reference_at(flat), self.candidate_at(flat)
-        telling = self.telling(reference, candidate)
-        agreed = self.level.noise.scaled(slack).same(reference, candidate) & telling
-        return float(agreed.sum() / telling.sum()) if telling.any() else None
+        informative = self.informative(reference, candidate)
+        agreed = self.level.noise.scaled(slack).same(reference, candidate) & informative
+        return float(agreed.sum() / informative.sum()) if informative.any() else None
 
     def potential(self) -> float:
         """The evidence a perfect recipe would have: none where one side is the same number nearly everywhere."""
@@ -300,7 +300,7 @@ class Sight:
         return min(found)
 
     def _shuffled(self) -> Score:
-        """The samples compared out of step."""
+        """Score the samples against each other in random order."""
         reference, candidate = (
             self._centred(sample[(scattered(_FEW, salt) % np.uint64(sample.size)).astype(np.int64)], scale)
             for salt, sample, scale in zip(
@@ -313,7 +313,7 @@ class Sight:
         return (self.reference_at, self.reference), (self.candidate_at, self.candidate)
 
     def score(self, flat: np.ndarray) -> Score:
-        """How well the two agree at the same places; their shapes are the same by now."""
+        """Score the agreement at these positions of two tensors of one shape."""
         others = self._centred(self.candidate_sample, self.scales[1])
         return score(self.reference_at(flat), self.candidate_at(flat), self.level.noise, self._common(), others)
 
@@ -324,7 +324,7 @@ class Sight:
 
 
 def _sampled(tensor: Lazy) -> np.ndarray:
-    return widened(tensor.take(places(tensor.size, _SAMPLE)))
+    return widened(tensor.take(sample_positions(tensor.size, _SAMPLE)))
 
 
 def _rare_places(tensor: Lazy, sample: np.ndarray, common: complex | float) -> np.ndarray:

@@ -28,7 +28,7 @@ from firstdiff.align.proposal import (
     stays_in_place,
 )
 from firstdiff.align.recipe import Alignment, Recipe
-from firstdiff.align.sampling import Noise, Sight, places
+from firstdiff.align.sampling import Noise, SampledPair, sample_positions
 from firstdiff.align.solution import Solution
 from firstdiff.align.steps import Crop
 from firstdiff.align.strategies import Strategy
@@ -43,9 +43,9 @@ _UNSURE = 0.3
 _MOSTLY = 0.5
 _LIKELY = 3
 _REPEATS = 0.75  # a part alone agrees with the whole repeated at half of the places or less
-_BLURRED = 0.5  # from here on chance alone makes most values agree, and walks lead on and on
+_BLURRED = 0.5  # above this chance of agreement, wrong walks are followed for long
 _BLURRED_ROUNDS = 96
-_SILENT = "the values are nearly all the same, so they cannot tell one layout from another"
+UNINFORMATIVE_NOTE = "the values are nearly all the same, so they cannot tell one layout from another"
 _MOST_PARTS = 64
 _NAMED = 8
 _PART_SAMPLE = 128
@@ -63,13 +63,15 @@ def plain_alignment(reference: Shape, candidate: Shape) -> Alignment | None:
 
 @final
 class LayoutSearch:
+    """Tries strategies on one pair, from the plain to the unusual; used once."""
+
     def __init__(
         self, reference: Lazy, candidate: Lazy, noise: Noise | None, table: Sequence[Strategy], budget: Budget
     ) -> None:
         self._reference = reference
         self._candidate = candidate
-        self._sights = Sight.of(reference, candidate, noise)
-        self._strict = [sight for sight in self._sights if not sight.level.centred]
+        self._pairs = SampledPair.of(reference, candidate, noise)
+        self._strict = [pair for pair in self._pairs if not pair.level.centred]
         self._table = table
         self._tried: dict[str, None] = {}
         self._count = 0
@@ -81,82 +83,80 @@ class LayoutSearch:
         """Identity is the contract; another recipe is named only if it accounts for what identity does not."""
         if self._strict[0].potential() < EVIDENCE:
             return kept
-        for sight in self._strict[:1] if kept.fits else self._strict:
-            if sight.luck > _BLURRED:
+        for pair in self._strict[:1] if kept.fits else self._strict:
+            if pair.chance > _BLURRED:
                 self._budget.limit(_BLURRED_ROUNDS)
-            if sight.level.lenient and stays_in_place(sight, places(self._reference.size, _QUICK)):
+            if pair.level.lenient and stays_in_place(pair, sample_positions(self._reference.size, _QUICK)):
                 break
-            for strategy in self._possible(sight):
-                found = [entry for entry in self._fitting(sight, strategy) if self._explains(sight, entry)]
+            for strategy in self._possible(pair):
+                found = [entry for entry in self._fitting(pair, strategy) if self._explains(pair, entry)]
                 if found:
-                    return self._best(sight, found)
+                    return self._best(pair, found)
         return replace(kept, tried=tuple(self._tried))
 
     def other_shapes(self) -> Solution:
         if self._strict[0].potential() < EVIDENCE:
             return self._without_evidence()
-        for sight in self._strict:
-            if sight.level.lenient and self._repeats_alike():
+        for pair in self._strict:
+            if pair.level.lenient and self._repeats_alike():
                 break
-            if sight.level.lenient and self._orders_that_stay(sight):
-                found = [entry for entry in self._scored(sight) if entry.fits(self._count)]
+            if pair.level.lenient and self._orders_that_stay(pair):
+                found = [entry for entry in self._scored(pair) if entry.fits(self._count)]
                 if found:
-                    return self._best(sight, found)
+                    return self._best(pair, found)
                 break
-            for strategy in self._possible(sight):
-                found = list(self._fitting(sight, strategy))
+            for strategy in self._possible(pair):
+                found = list(self._fitting(pair, strategy))
                 if found:
-                    return self._best(sight, found)
+                    return self._best(pair, found)
         return self._alike() or Solution(alignment=None, fits=False, tried=tuple(self._tried))
 
-    def _possible(self, sight: Sight) -> list[Strategy]:
-        """The strategies worth trying: those that only move values need the same values on both sides."""
-        noise, sides = sight.level.noise, (self._reference, self._candidate)
-        if self._mostly_in_place(sight):
-            possible = could_have_moved(*sides, sight.common, noise)
+    def _possible(self, pair: SampledPair) -> list[Strategy]:
+        """Return the strategies worth trying: those that only move values need the same values on both sides."""
+        noise, sides = pair.level.noise, (self._reference, self._candidate)
+        if self._mostly_in_place(pair):
+            possible = could_have_moved(*sides, pair.common, noise)
         else:
-            self._shared = self._shared or SharedValues(*sides, sight.common)
+            self._shared = self._shared or SharedValues(*sides, pair.common)
             possible = self._shared.possible(noise)
         return [strategy for strategy in self._table if possible or not strategy.moves_only]
 
-    def _mostly_in_place(self, sight: Sight) -> bool:
-        """Whether the shapes are the same, and so are most values, so that the others alone can have moved."""
+    def _mostly_in_place(self, pair: SampledPair) -> bool:
+        """True if the shapes are the same and so are most values: only the others can have moved."""
         if plain_alignment(self._reference.shape, self._candidate.shape) is None:
             return False
-        return (sight.agreement(places(self._reference.size, _QUICK)) or 0.0) >= _MOSTLY
+        return (pair.agreement(sample_positions(self._reference.size, _QUICK)) or 0.0) >= _MOSTLY
 
-    def _orders_that_stay(self, sight: Sight) -> bool:
-        """Whether an order of whole axes brings the values so near to each other that no other is worth a search."""
-        return any(share >= IN_PLACE for share, _ in likely_orders(sight, slack=SLACK))
+    def _orders_that_stay(self, pair: SampledPair) -> bool:
+        """True if an order of whole axes brings the values so near to each other that no other needs a search."""
+        return any(share >= IN_PLACE for share, _ in likely_orders(pair, slack=SLACK))
 
     def _repeats_alike(self) -> bool:
-        """Whether one side looks like the other repeated, though not up to noise: a part of it would fit no better."""
+        """True if one side resembles the other repeated: a part of it would fit no better."""
         if self._reference.size == self._candidate.size:
             return False
-        return any(
-            entry.fits(self._count) for sight in self._sights[len(self._strict) :] for entry in self._scored(sight)
-        )
+        return any(entry.fits(self._count) for pair in self._pairs[len(self._strict) :] for entry in self._scored(pair))
 
-    def _scored(self, sight: Sight) -> list[Proposal]:
+    def _scored(self, pair: SampledPair) -> list[Proposal]:
         """The likeliest orders of whole axes, scored."""
-        likely = [entry for _, entry in likely_orders(sight)[:_LIKELY]]
-        return [replace(entry, score=score_of(sight, entry.alignment)) for entry in likely]
+        likely = [entry for _, entry in likely_orders(pair)[:_LIKELY]]
+        return [replace(entry, score=score_of(pair, entry.alignment)) for entry in likely]
 
-    def _fitting(self, sight: Sight, strategy: Strategy) -> Iterator[Proposal]:
-        """What fits, up to the first that does and whatever is as plain; unusual strategies stop at the first."""
-        if not strategy.supports(sight.reference.shape, sight.candidate.shape) or (sight.sparse and strategy.unusual):
+    def _fitting(self, pair: SampledPair, strategy: Strategy) -> Iterator[Proposal]:
+        """Yield what fits: the first and whatever is as plain; an unusual strategy stops at the first."""
+        if not strategy.supports(pair.reference.shape, pair.candidate.shape) or (pair.sparse and strategy.unusual):
             return
         if self._budget.is_over():
             return
         self._tried[strategy.name] = None
         plainest: int | None = None
-        for prepared in strategy.prepare(sight):
+        for prepared in strategy.prepare(pair):
             if self._budget.is_over():
                 return
             if plainest is not None and prepared.cost > plainest:
                 continue
             self._count += 1
-            for proposal in propose(sight, prepared, self._budget):
+            for proposal in propose(pair, prepared, self._budget):
                 self._keep_closest(proposal)
                 if proposal.fits(self._count):
                     plainest = prepared.cost
@@ -170,24 +170,24 @@ class LayoutSearch:
         if self._closest is None or proposal.score.evidence > self._closest.score.evidence:
             self._closest = proposal
 
-    def _explains(self, sight: Sight, proposal: Proposal) -> bool:
-        """Whether a recipe for equal shapes accounts for the very places where identity does not hold."""
-        flat = places(self._reference.size, _SAMPLE)
-        off = flat[~sight.same(sight.reference_at(flat), sight.candidate_at(flat))]
-        return replace(proposal, score=score_of(sight, proposal.alignment, off)).fits(self._count)
+    def _explains(self, pair: SampledPair, proposal: Proposal) -> bool:
+        """True if a recipe for equal shapes agrees at the positions where identity does not."""
+        flat = sample_positions(self._reference.size, _SAMPLE)
+        off = flat[~pair.same(pair.reference_at(flat), pair.candidate_at(flat))]
+        return replace(proposal, score=score_of(pair, proposal.alignment, off)).fits(self._count)
 
-    def _best(self, sight: Sight, found: Sequence[Proposal]) -> Solution:
+    def _best(self, pair: SampledPair, found: Sequence[Proposal]) -> Solution:
         """The plainest of those that agree about equally well; the others are its alternatives."""
         most = max(proposal.score.agreement for proposal in found)
         near = sorted((entry for entry in found if entry.score.agreement >= most - _NEAR), key=lambda entry: entry.cost)
         solution = self._solution(near[0], near[1:], fits=True)
-        return replace(solution, notes=other_parts(sight, near[0].alignment))
+        return replace(solution, notes=other_parts(pair, near[0].alignment))
 
     def _alike(self) -> Solution | None:
-        """The values differ, but so little, or in so few places, that the layout still shows."""
+        """Return the recipe under which the values, although they differ, are clearly alike."""
         same_size = self._reference.size == self._candidate.size
-        for sight in self._sights[len(self._strict) :]:
-            orders = [proposal for proposal in self._scored(sight) if proposal.forced]
+        for pair in self._pairs[len(self._strict) :]:
+            orders = [proposal for proposal in self._scored(pair) if proposal.forced]
             found = [proposal for proposal in orders if proposal.fits(self._count)]
             for proposal in orders:
                 if same_size or proposal.score.agreement >= _REPEATS:
@@ -195,31 +195,31 @@ class LayoutSearch:
             for strategy in self._table:
                 if found or strategy.cost >= _USUAL or self._still_shows():
                     break
-                found = [proposal for proposal in self._fitting(sight, strategy) if proposal.forced]
+                found = [proposal for proposal in self._fitting(pair, strategy) if proposal.forced]
             if found:
-                return replace(self._best(sight, found), fits=False)
+                return replace(self._best(pair, found), fits=False)
         return self._solution(self._closest, (), fits=False) if self._closest and self._still_shows() else None
 
     def _still_shows(self) -> bool:
-        """Whether the values speak for the closest recipe although they differ."""
+        """True if there is strong evidence for the closest recipe although the values differ."""
         return self._closest is not None and self._closest.evidence(self._count) >= 2 * EVIDENCE
 
     def _without_evidence(self) -> Solution:
-        """The values say nothing, as zeros do: the plainest recipe that leads from one shape to the other."""
+        """Return the plainest recipe between the shapes: uninformative values, such as zeros, fit them all."""
         self._tried["axis order from the shapes alone"] = None
         scored = self._from_shapes(self._strict[0])
         if not scored:
-            return Solution(alignment=None, fits=False, tried=tuple(self._tried), notes=(_SILENT,))
+            return Solution(alignment=None, fits=False, tried=tuple(self._tried), notes=(UNINFORMATIVE_NOTE,))
         ranked = sorted(scored, key=lambda entry: (-round(entry.score.agreement, 2), entry.cost))
         near = [entry for entry in ranked if entry.score.agreement >= ranked[0].score.agreement - _NEAR]
         agrees = not near[0].score.informative or near[0].score.agreement >= FIT
         solution = self._solution(near[0], near[1:], fits=agrees)
-        return replace(solution, confidence=round(_UNSURE / len(near), 4), notes=(_SILENT,))
+        return replace(solution, confidence=round(_UNSURE / len(near), 4), notes=(UNINFORMATIVE_NOTE,))
 
-    def _from_shapes(self, sight: Sight) -> list[Proposal]:
+    def _from_shapes(self, pair: SampledPair) -> list[Proposal]:
         if self._reference.size != self._candidate.size:
             return []
-        return plain_proposals(sight)
+        return plain_proposals(pair)
 
     def _solution(self, chosen: Proposal, others: Sequence[Proposal], *, fits: bool) -> Solution:
         reference, candidate = chosen.alignment.coverage([self._reference.shape], [self._candidate.shape])
@@ -238,9 +238,9 @@ class LayoutSearch:
         )
 
 
-def other_parts(sight: Sight, alignment: Alignment) -> tuple[str, ...]:
-    """How well the parts that a recipe leaves out would have agreed; nothing where it leaves out none."""
-    for side, tensor in (("reference", sight.reference), ("candidate", sight.candidate)):
+def other_parts(pair: SampledPair, alignment: Alignment) -> tuple[str, ...]:
+    """Say how well the parts that a recipe leaves out would have agreed; empty if it leaves out none."""
+    for side, tensor in (("reference", pair.reference), ("candidate", pair.candidate)):
         recipe: Recipe = getattr(alignment, side)
         crop = recipe.steps[0] if recipe.steps else None
         if not isinstance(crop, Crop):
@@ -253,14 +253,14 @@ def other_parts(sight: Sight, alignment: Alignment) -> tuple[str, ...]:
         shares = []
         for number in range(count):
             moved = Recipe((Crop.along(axis, number * kept, (number + 1) * kept), *recipe.steps[1:]))
-            shares.append(_agreement(sight, replace(alignment, **{side: moved})))
+            shares.append(_agreement(pair, replace(alignment, **{side: moved})))
         return (_sentence(side, axis, part.start // kept, shares),)
     return ()
 
 
-def _agreement(sight: Sight, alignment: Alignment) -> float:
-    size = min(sight.reference.size, sight.candidate.size)
-    return score_of(sight, alignment, places(size, _PART_SAMPLE)).agreement
+def _agreement(pair: SampledPair, alignment: Alignment) -> float:
+    size = min(pair.reference.size, pair.candidate.size)
+    return score_of(pair, alignment, sample_positions(size, _PART_SAMPLE)).agreement
 
 
 def _sentence(side: str, axis: int, number: int, shares: list[float]) -> str:

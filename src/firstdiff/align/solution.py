@@ -1,4 +1,4 @@
-"""What the solver says about a pair, and the layout rule: which recipes may be a match."""
+"""The result of a layout search, and the layout rule: which recipes may be a match."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from firstdiff.align.recipe import Alignment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """How two tensors relate, as far as their shapes and a sample of their values tell.
+    """The relation of two tensors, from their shapes and a sample of their values.
 
     alignment: the recipes to measure through; None where nothing relates the two (`reason` is then "shape")
     fits: whether the sampled values agree under it up to noise, well above chance
     cause: `layout.…`, what to call it where identity was the contract; None where nothing moves
-    agreement: share of the telling samples that agree
+    agreement: share of the informative samples that agree
     confidence: from 0 to 1; low where the values cannot tell one recipe from another
     reference_coverage, candidate_coverage: the share of each side that is compared
     forced: whether the shapes call for this recipe, so that it may be a match
@@ -74,7 +74,7 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """Whether values that agree under a recipe are a match, and why."""
+    """Says if values that agree under a recipe may be a match, and why."""
 
     may_match: bool
     reason: str

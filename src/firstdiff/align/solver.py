@@ -8,11 +8,9 @@ from dataclasses import replace
 from firstdiff.align.dims import Dims, stated_recipe
 from firstdiff.align.hints import Hints
 from firstdiff.align.lazy import Lazy
-from firstdiff.align.proposal import (
-    FIT,
-)
+from firstdiff.align.proposal import FIT
 from firstdiff.align.recipe import Alignment, lazy
-from firstdiff.align.sampling import Noise, coarser, is_coarse, noises, places, widened
+from firstdiff.align.sampling import Noise, coarser, is_coarse, noises, sample_positions, widened
 from firstdiff.align.search import LayoutSearch, plain_alignment
 from firstdiff.align.solution import Solution
 from firstdiff.align.strategies import Strategy, in_order
@@ -34,7 +32,7 @@ def solve(
     hints: Sequence[Alignment] = (),
     deadline: float | None = None,
 ) -> Solution:
-    """How the candidate's layout relates to the reference's.
+    """Find the recipe that relates the candidate's layout to the reference's.
 
     dims: what each side states about its axes, such as `b s h d`; believed first, and checked
     noise: what counts as the same value, where the types of the tensors do not tell
@@ -60,7 +58,7 @@ def solve(
 def solve_stated(
     alignment: Alignment, references: Sequence[Source], candidates: Sequence[Source], *, noise: Noise | None = None
 ) -> Solution:
-    """What a recipe that the user states makes of a pair; UsageError says where it does not fit the shapes."""
+    """Check a recipe that the user states; UsageError if it does not fit the shapes."""
     reference, candidate = alignment.apply(references, candidates)
     same = share_same(lazy(reference), lazy(candidate), noise) if reference.size else 1.0
     coverage = alignment.coverage([source.shape for source in references], [source.shape for source in candidates])
@@ -129,7 +127,7 @@ def share_same(reference: Lazy, candidate: Lazy, noise: Noise | None = None) -> 
 
 def _shares_same(reference: Lazy, candidate: Lazy, noise: Noise | None) -> list[float]:
     """That share at every level of noise, strict ones first, up to one at which nearly all agree."""
-    flat = places(reference.size, _QUICK)
+    flat = sample_positions(reference.size, _QUICK)
     values = widened(reference.take(flat)), widened(candidate.take(flat))
     shares: list[float] = []
     for entry in [noise] if noise else noises(values[0], coarser(reference.dtype, candidate.dtype)):

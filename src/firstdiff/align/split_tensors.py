@@ -13,7 +13,7 @@ from firstdiff.align.dims import Dims
 from firstdiff.align.hints import Hints
 from firstdiff.align.notation import Shape
 from firstdiff.align.recipe import Alignment, Recipe, lazy
-from firstdiff.align.sampling import Noise, places, widened
+from firstdiff.align.sampling import Noise, sample_positions, widened
 from firstdiff.align.solution import Solution
 from firstdiff.align.solver import SAME, share_same, solve
 from firstdiff.align.steps import Rearrange
@@ -26,7 +26,7 @@ from firstdiff.trace import Source
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is passed on to `solve`."""
+    """Options passed on to `solve`."""
 
     dims: tuple[str | None, str | None] = (None, None)
     noise: Noise | None = None
@@ -35,7 +35,7 @@ class Options:
     hints: Sequence[Alignment] = ()
 
     def is_over(self) -> bool:
-        """Whether the deadline has passed."""
+        """True once the deadline has passed."""
         return self.deadline is not None and perf_counter() >= self.deadline
 
 
@@ -48,7 +48,7 @@ class Parts:
 
     @property
     def on_reference(self) -> bool:
-        """Whether the parts are the reference's; the candidate's if both sides are in parts."""
+        """True if the parts are the reference's; if both sides are in parts, they are the candidate's."""
         return len(self.candidates) == 1
 
     @property
@@ -153,7 +153,7 @@ def solve_fused(
     hints: Sequence[Alignment] = (),
     deadline: float | None = None,
 ) -> Solution:
-    """How the parts on one side make up the fused tensor on the other.
+    """Find the recipe that makes the fused tensor on one side of the parts on the other.
 
     references, candidates: the fused tensor alone, and the parts in the order they should have: q, k, v or gate, up
     hints: recipes proven on other rows, tried before any search; the best one stands where nothing fits
@@ -221,7 +221,7 @@ def solve_shards(
     hints: Sequence[Alignment] = (),
     deadline: float | None = None,
 ) -> Solution:
-    """How the tensors of the ranks on one side, or on both, make up one and the same tensor.
+    """Find the recipe that makes one tensor of what ranks hold on one side, or on both.
 
     references, candidates: what each rank holds, in the order of the ranks; a single one is whole
     dims: what each side states about the axes of what a rank holds, such as `b s h[tp] d`; believed first, and checked
@@ -261,7 +261,7 @@ def solve_shards(
 
 
 def _stated(parts: Parts, options: Options) -> Solution | None:
-    """What follows from marks such as `[tp]`, with the rest solved."""
+    """Join as marks such as `[tp]` say, and solve the rest."""
     joins = []
     for sources, text, others in (
         (parts.references, options.dims[0], parts.candidates),
@@ -313,7 +313,7 @@ def _of_one_copy(hint: Alignment, count: int) -> Alignment:
 
 
 def _deviation(copies: Sequence[Source]) -> str:
-    flat = places(copies[0].size, _SAMPLE)
+    flat = sample_positions(copies[0].size, _SAMPLE)
     values = [widened(lazy(copy).take(flat)) for copy in copies]
     with np.errstate(invalid="ignore"):
         apart = [float(np.nanmax(np.abs(value - values[0]), initial=0.0)) for value in values]

@@ -28,7 +28,7 @@ class Step(ABC):
     @property
     @abstractmethod
     def moves(self) -> tuple[str, ...]:
-        """What it does, in named moves: `permute`, `flatten`."""
+        """Names of the moves, such as `permute` and `flatten`."""
 
     @abstractmethod
     def shape(self, shape: Shape) -> Shape:
@@ -55,7 +55,7 @@ class Join(ABC):
     @property
     @abstractmethod
     def moves(self) -> tuple[str, ...]:
-        """What it does, in named moves."""
+        """Names of the moves."""
 
     @abstractmethod
     def shape(self, shapes: Sequence[Shape]) -> Shape:

@@ -15,7 +15,7 @@ from firstdiff.align.arrangement import arrangement_of
 from firstdiff.align.notation import Shape
 from firstdiff.align.prechecks import has_duplicates
 from firstdiff.align.recipe import AnyStep
-from firstdiff.align.sampling import Sight, noises, scattered
+from firstdiff.align.sampling import SampledPair, noises, scattered
 from firstdiff.align.steps import Crop
 from firstdiff.align.steps_axis import Chunks, Rope, Ungroup, order_cause
 from firstdiff.align.steps_join import Sum, Unstack
@@ -32,7 +32,7 @@ class Prepared:
     forced: whether the shapes alone call for it
     settled: whether equal shapes then mean equal order, so that axes need not be searched
     cost: how unusual it is; of two that fit, the lower one is the plainer
-    luck: logarithm of the number of others like it that it was picked from, by the same values
+    log_attempts: logarithm of the number of alternatives it was picked from by the same values
     """
 
     reference: tuple[AnyStep, ...] = ()
@@ -42,7 +42,7 @@ class Prepared:
     forced: bool = True
     settled: bool = False
     cost: int = 0
-    luck: float = 0.0
+    log_attempts: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +51,20 @@ class Strategy:
 
     name: what the list of things tried calls it
     supports: whether two shapes can be related this way at all: those of the reference and of the candidate
-    prepare: what to try for the two tensors of a sight (lazily: the first that fits ends the search)
+    prepare: what to try for the two tensors of a pair (lazily: the first that fits ends the search)
     cost: strategies of lower cost come first; 0 to 99, the built-in ones are multiples of 10
     moves_only: whether it leaves every value as it is, so that it is not tried where the two sides share too few
     """
 
     name: str
     supports: Callable[[Shape, Shape], bool]
-    prepare: Callable[[Sight], Iterable[Prepared]]
+    prepare: Callable[[SampledPair], Iterable[Prepared]]
     cost: int
     moves_only: bool = True
 
     @property
     def unusual(self) -> bool:
-        """Whether it is tried only where the values tell enough, and stops at the first fit."""
+        """True if it is tried only on informative values, and stops at the first fit."""
         return self.cost >= 40
 
 
@@ -78,13 +78,13 @@ def in_order(strategies: Sequence[Strategy] | None) -> list[Strategy]:
     return sorted(table, key=lambda strategy: strategy.cost)
 
 
-def _as_they_are(_sight: Sight) -> Iterable[Prepared]:
+def _as_they_are(_pair: SampledPair) -> Iterable[Prepared]:
     yield Prepared()
 
 
-def _if_repeated(sight: Sight) -> Iterable[Prepared]:
-    larger = max((sight.reference, sight.candidate), key=lambda tensor: tensor.size)
-    own_noise = noises(sight.reference_sample, larger.dtype)[0]
+def _if_repeated(pair: SampledPair) -> Iterable[Prepared]:
+    larger = max((pair.reference, pair.candidate), key=lambda tensor: tensor.size)
+    own_noise = noises(pair.reference_sample, larger.dtype)[0]
     if has_duplicates(larger, own_noise):
         yield Prepared()
 
@@ -104,22 +104,22 @@ _TESTS = 16
 _ENOUGH = 0.75
 
 
-def _chunk_orders(sight: Sight) -> Iterable[Prepared]:
-    if sight.reference.shape == sight.candidate.shape:
-        yield from _matched(sight)
-        yield from _guessed(sight, (2,))
+def _chunk_orders(pair: SampledPair) -> Iterable[Prepared]:
+    if pair.reference.shape == pair.candidate.shape:
+        yield from _matched(pair)
+        yield from _guessed(pair, (2,))
     else:
-        yield from _guessed(sight, (2, 3))
+        yield from _guessed(pair, (2, 3))
 
 
-def _matched(sight: Sight) -> Iterator[Prepared]:
+def _matched(pair: SampledPair) -> Iterator[Prepared]:
     """Shapes are equal: each chunk of the reference is looked for among those of the candidate."""
-    shape = sight.reference.shape
+    shape = pair.reference.shape
     for axis, length in enumerate(shape):
         for count in divisors(length)[1:]:
-            if count > _MOST_CHUNKS or sight.reference.size // count < _LEAST_CHUNK:
+            if count > _MOST_CHUNKS or pair.reference.size // count < _LEAST_CHUNK:
                 break
-            order = _find_order(sight, prod(shape[axis + 1 :]), length, count)
+            order = _find_order(pair, prod(shape[axis + 1 :]), length, count)
             if order and order != tuple(range(count)):
                 yield Prepared(
                     candidate=(Chunks(axis, order),),
@@ -127,22 +127,22 @@ def _matched(sight: Sight) -> Iterator[Prepared]:
                     forced=False,
                     settled=True,
                     cost=8 + count.bit_length(),
-                    luck=lgamma(count + 1),
+                    log_attempts=lgamma(count + 1),
                 )
                 break
 
 
-def _find_order(sight: Sight, inner: int, length: int, count: int) -> tuple[int, ...] | None:
+def _find_order(pair: SampledPair, inner: int, length: int, count: int) -> tuple[int, ...] | None:
     chunk = length // count
-    outer = sight.reference.size // (length * inner)
+    outer = pair.reference.size // (length * inner)
     places = _places_in_chunk(outer, length, chunk, inner)
-    candidates = sight.candidate_at(places + np.arange(count)[:, np.newaxis] * chunk * inner)
+    candidates = pair.candidate_at(places + np.arange(count)[:, np.newaxis] * chunk * inner)
     order: list[int] = []
     for number in range(count):
-        reference = sight.reference_at(places + number * chunk * inner)
-        telling = sight.telling(reference, candidates)
-        agreed = (sight.same(reference, candidates) & telling).sum(axis=1)
-        fitting = agreed >= _ENOUGH * np.maximum(telling.sum(axis=1), 1)
+        reference = pair.reference_at(places + number * chunk * inner)
+        informative = pair.informative(reference, candidates)
+        agreed = (pair.same(reference, candidates) & informative).sum(axis=1)
+        fitting = agreed >= _ENOUGH * np.maximum(informative.sum(axis=1), 1)
         fitting[order] = False
         if not fitting.any():
             return None
@@ -159,15 +159,15 @@ def _places_in_chunk(outer: int, length: int, chunk: int, inner: int) -> np.ndar
     return (high * length + along) * inner + low
 
 
-def _guessed(sight: Sight, counts: tuple[int, ...]) -> Iterator[Prepared]:
+def _guessed(pair: SampledPair, counts: tuple[int, ...]) -> Iterator[Prepared]:
     """Axes are in another order too: only few chunks are worth a search of the axes for each of their orders."""
     for count in counts:
         for order in list(permutations(range(count)))[1:]:
             back = tuple(order.index(number) for number in range(count))
             kind = Prepared(cause=order_cause(order), forced=False, cost=8 + count)
-            for axis in _divisible(sight.candidate.shape, count):
+            for axis in _divisible(pair.candidate.shape, count):
                 yield replace(kind, candidate=(Chunks(axis, order),))
-            for axis in _divisible(sight.reference.shape, count):
+            for axis in _divisible(pair.reference.shape, count):
                 yield replace(kind, reference=(Chunks(axis, back),), finish=(Chunks(axis, order),))
 
 
@@ -196,7 +196,7 @@ class Cut(NamedTuple):
         return self.shape[self.axis]
 
     def shows_in(self, part: Shape) -> bool:
-        """Whether the shape of the part tells that it was cut like this."""
+        """True if the shape of the part suggests this cut."""
         return not self.twist or {self.kept, self.rows} - {1} <= set(part)
 
     def is_shard(self, start: int) -> bool:
@@ -210,9 +210,9 @@ class Cut(NamedTuple):
         return (*read, Crop.along(self.axis, start, start + self.kept))
 
 
-def _parts(sight: Sight) -> Iterable[Prepared]:
-    reference_is_larger = sight.reference.size > sight.candidate.size
-    view = sight if reference_is_larger else sight.mirrored()
+def _parts(pair: SampledPair) -> Iterable[Prepared]:
+    reference_is_larger = pair.reference.size > pair.candidate.size
+    view = pair if reference_is_larger else pair.mirrored()
     for cut in _cuts(view.reference.shape, view.candidate.size):
         if view.level.lenient and not cut.shows_in(view.candidate.shape):
             continue
@@ -224,7 +224,7 @@ def _parts(sight: Sight) -> Iterable[Prepared]:
                 cause="layout.shard" if cut.is_shard(start) else "layout.pad",
                 forced=cut.shows_in(view.candidate.shape),
                 cost=1 + 2 * cut.twist + 2 * (not cut.is_plain(start)),
-                luck=0.0 if cut.is_plain(start) else log(cut.length - cut.kept),
+                log_attempts=0.0 if cut.is_plain(start) else log(cut.length - cut.kept),
             )
 
 
@@ -243,14 +243,14 @@ def _cuts(shape: Shape, kept_size: int) -> list[Cut]:
     return sorted(found)
 
 
-def _starts(sight: Sight, cut: Cut) -> list[int]:
-    """Where in the reference the candidate may begin: its ends must be found there, one of them at a likely place."""
+def _starts(pair: SampledPair, cut: Cut) -> list[int]:
+    """List where in the reference the candidate may begin: both its ends agree there, or one at a shard's border."""
     stride = prod(cut.shape[cut.axis + 1 :])
     free = cut.length - cut.kept
     starts = np.arange(free + 1) if free < _MOST_PLACES else np.unique([0, free, *range(0, free, cut.kept)])
-    ends = sight.candidate_at(np.array([0, sight.candidate.size - 1]))
-    firsts = sight.same(sight.reference_at(starts * stride), ends[0])
-    lasts = sight.same(sight.reference_at(sight.reference.size - 1 - (free - starts) * stride), ends[1])
+    ends = pair.candidate_at(np.array([0, pair.candidate.size - 1]))
+    firsts = pair.same(pair.reference_at(starts * stride), ends[0])
+    lasts = pair.same(pair.reference_at(pair.reference.size - 1 - (free - starts) * stride), ends[1])
     both = [int(start) for start in starts[firsts & lasts]]
     one = [int(start) for start in starts[firsts ^ lasts] if cut.is_plain(int(start))]
     return [*sorted(both, key=lambda start: not cut.is_plain(start)), *one][: _MOST_STARTS >> cut.twist]
@@ -266,10 +266,10 @@ PART = Strategy("a part of one axis", _other_size, _parts, cost=20)
 _MOST_GROUPS = 128
 
 
-def _grouped_heads(sight: Sight) -> Iterable[Prepared]:
-    if not sight.ends_agree():
+def _grouped_heads(pair: SampledPair) -> Iterable[Prepared]:
+    if not pair.ends_agree():
         return
-    for axis, length in enumerate(sight.candidate.shape):
+    for axis, length in enumerate(pair.candidate.shape):
         for groups, parts in _groupings(length):
             for backwards in (False, True):
                 step = Ungroup(axis, groups, parts, backwards)
@@ -292,7 +292,7 @@ GROUPED = Strategy("grouped q, k, v", same_size, _grouped_heads, cost=40)
 
 
 def _has_ranks(whole: Shape, parts: Shape) -> bool:
-    """Whether the first axis of `parts` holds as many tensors of the size of the whole."""
+    """True if the first axis of `parts` indexes tensors of the size of the whole."""
     return bool(parts) and prod(parts) == prod(whole) * parts[0] > prod(whole)
 
 
@@ -300,9 +300,9 @@ def _has_ranks_on_one_side(reference: Shape, candidate: Shape) -> bool:
     return _has_ranks(reference, candidate) or _has_ranks(candidate, reference)
 
 
-def _partial_sums(sight: Sight) -> Iterable[Prepared]:
+def _partial_sums(pair: SampledPair) -> Iterable[Prepared]:
     added = Prepared(cause="layout.shard", cost=2)
-    if _has_ranks(sight.reference.shape, sight.candidate.shape):
+    if _has_ranks(pair.reference.shape, pair.candidate.shape):
         yield replace(added, candidate=(Unstack(0), Sum()))
     else:
         yield replace(added, reference=(Unstack(0), Sum()))
@@ -315,11 +315,11 @@ _LONGEST_HEAD = 512
 _SHARES = ((1, 2), (1, 4), (3, 4), (2, 5), (1, 3), (2, 3))
 
 
-def _rotary_pairs(sight: Sight) -> Iterable[Prepared]:
+def _rotary_pairs(pair: SampledPair) -> Iterable[Prepared]:
     """The whole head is no case for this: its axes can be told apart, and axis order finds them."""
-    if not sight.ends_agree():
+    if not pair.ends_agree():
         return
-    shape = sight.candidate.shape
+    shape = pair.candidate.shape
     for axis in sorted(range(len(shape)), key=lambda axis: axis != len(shape) - 1):
         for head in divisors(shape[axis])[::-1]:
             for over, under in _SHARES:

@@ -16,12 +16,12 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from firstdiff.align.sampling import Sight, places, scattered
+from firstdiff.align.sampling import SampledPair, sample_positions, scattered
 
 _TESTS = 12  # places compared at each end for every stride
 _MORE_TESTS = 40  # where many of them have the common value, which tells nothing
 _CONFIRMING = 64
-_ENOUGH = 0.45  # share that must agree of what luck would not: damage in the data may hide some
+_ENOUGH = 0.45  # share that must agree of what chance would not: damage in the data may hide some
 _MOSTLY = 0.65
 
 
@@ -75,7 +75,7 @@ def _is_within(stride: int, low: int, high: int) -> bool:
 @final
 @dataclass(slots=True)
 class Budget:
-    """How many rounds of comparisons may still be spent: values that say little would have them go on and on.
+    """The rounds of comparisons a search may still spend, so that uninformative values do not keep it going.
 
     deadline: the `time.perf_counter()` at which the search stops
     stopped: whether the deadline has cut anything short
@@ -90,7 +90,7 @@ class Budget:
         return self.left >= 0 and not self.is_over()
 
     def is_over(self) -> bool:
-        """Whether the deadline has passed."""
+        """True once the deadline has passed."""
         if self.deadline is not None and not self.stopped:
             self.stopped = perf_counter() >= self.deadline
         return self.stopped
@@ -111,19 +111,19 @@ class Budget:
 
 @final
 class WalkSearch:
-    """Walks of `sight.reference` through `sight.candidate`, whose size divides that of the reference.
+    """Walks of `pair.reference` through `pair.candidate`, whose size divides that of the reference.
 
     natural: strides that the shapes suggest; of strides that the values cannot tell apart they come first
     """
 
-    def __init__(self, sight: Sight, natural: frozenset[int], budget: Budget) -> None:
-        self._sight = sight
+    def __init__(self, pair: SampledPair, natural: frozenset[int], budget: Budget) -> None:
+        self._pair = pair
         self._natural = natural
         self._budget = budget
-        self._tests = _TESTS if np.isnan(sight.common) else _MORE_TESTS
-        self._enough, self._mostly = (sight.luck + (1 - sight.luck) * share for share in (_ENOUGH, _MOSTLY))
-        self._size = sight.reference.size
-        self._target = sight.candidate.size
+        self._tests = _TESTS if np.isnan(pair.common) else _MORE_TESTS
+        self._enough, self._mostly = (pair.chance + (1 - pair.chance) * share for share in (_ENOUGH, _MOSTLY))
+        self._size = pair.reference.size
+        self._target = pair.candidate.size
 
     def walks(self, limit: int = 8) -> list[Walk]:
         """The walks that agree at every place looked at, best first."""
@@ -151,13 +151,13 @@ class WalkSearch:
                 return
 
     def _confirmed(self, state: _State) -> bool:
-        """Whether a finished walk holds at places spread over the whole tensor."""
-        flat = places(self._size, _CONFIRMING)
-        reference = self._sight.reference_at(flat)
-        candidate = self._sight.candidate_at(walked(state.digits[::-1], flat))
-        telling = self._sight.telling(reference, candidate)
-        agreed = self._sight.same(reference, candidate) & telling
-        return bool(agreed.sum() >= self._mostly * telling.sum())
+        """True if a finished walk agrees at positions spread over the whole tensor."""
+        flat = sample_positions(self._size, _CONFIRMING)
+        reference = self._pair.reference_at(flat)
+        candidate = self._pair.candidate_at(walked(state.digits[::-1], flat))
+        informative = self._pair.informative(reference, candidate)
+        agreed = self._pair.same(reference, candidate) & informative
+        return bool(agreed.sum() >= self._mostly * informative.sum())
 
     def _branches(self, state: _State) -> tuple[list[Digit], list[Digit]]:
         """The digits that may come next, the best supported first: as far as each stride carries, and less far."""
@@ -176,8 +176,8 @@ class WalkSearch:
         """Strides that lead from an element to the partner of the next one along the digit."""
         strides = np.array(state.strides(), np.int64)
         low = _scattered_below(state.span, self._tests, 0)
-        agreed, telling = self._compare(state, low, np.ones_like(low), strides[:, np.newaxis])
-        return [int(stride) for stride in strides[_holds(agreed.sum(axis=2), telling.sum(axis=2), self._enough)]]
+        agreed, informative = self._compare(state, low, np.ones_like(low), strides[:, np.newaxis])
+        return [int(stride) for stride in strides[_holds(agreed.sum(axis=2), informative.sum(axis=2), self._enough)]]
 
     def _carries(self, state: _State, stride: int) -> tuple[list[int], int]:
         """The digit sizes up to which a stride agrees with the values, rising, and at how many places it does."""
@@ -186,33 +186,33 @@ class WalkSearch:
         inside = 1 + (scattered(self._tests, 2) % (sizes[:, np.newaxis] - 1).astype(np.uint64)).astype(np.int64)
         ends = np.broadcast_to(sizes[:, np.newaxis] - 1, inside.shape)
         digits = np.concatenate([inside, ends], axis=1)
-        agreed, telling = self._compare(
+        agreed, informative = self._compare(
             state, np.resize(low, 2 * self._tests), digits, np.full((len(sizes), 1), stride)
         )
         good = np.ones(len(sizes), bool)
         for part, share in ((slice(self._tests), self._mostly), (slice(self._tests, None), self._enough)):
-            good &= _holds(agreed[:, :, part].sum(axis=2), telling[:, :, part].sum(axis=2), share)
+            good &= _holds(agreed[:, :, part].sum(axis=2), informative[:, :, part].sum(axis=2), share)
         return [int(size) for size in sizes[good]], int(agreed[good].sum(axis=(1, 2)).max(initial=0))
 
     def _compare(
         self, state: _State, low: np.ndarray, digits: np.ndarray, strides: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Where the values agree, and where they tell anything: by stride, end of the tensor, and place."""
+        """Mask where the values agree, and where they are informative: by stride, end of the tensor, and position."""
         near = np.broadcast_to(low + state.span * digits, (len(strides), len(low)))
         if not self._budget.spend():
             nothing = np.zeros((len(strides), 2, len(low)), bool)
             return nothing, ~nothing
         far = walked(state.digits[::-1], low) + strides * digits
-        reference = self._sight.reference_at(np.stack([near, self._size - 1 - near], axis=1))
-        candidate = self._sight.candidate_at(np.stack([far, self._target - 1 - far], axis=1))
-        telling = self._sight.telling(reference, candidate)
-        return self._sight.same(reference, candidate) & telling, telling
+        reference = self._pair.reference_at(np.stack([near, self._size - 1 - near], axis=1))
+        candidate = self._pair.candidate_at(np.stack([far, self._target - 1 - far], axis=1))
+        informative = self._pair.informative(reference, candidate)
+        return self._pair.same(reference, candidate) & informative, informative
 
 
-def _holds(agreed: np.ndarray, telling: np.ndarray, share: float) -> np.ndarray:
-    """Whether at either end of the tensor (last axis) so large a share agrees, or neither end tells anything."""
-    at_one_end = ((agreed >= share * telling) & (telling > 0)).any(axis=-1)
-    return np.asarray(at_one_end | (telling == 0).all(axis=-1))
+def _holds(agreed: np.ndarray, informative: np.ndarray, share: float) -> np.ndarray:
+    """True where this share agrees at either end of the tensor (last axis), or neither end is informative."""
+    at_one_end = ((agreed >= share * informative) & (informative > 0)).any(axis=-1)
+    return np.asarray(at_one_end | (informative == 0).all(axis=-1))
 
 
 def merged(walk: Walk) -> Walk:
@@ -236,7 +236,7 @@ def _scattered_below(span: int, count: int, salt: int) -> np.ndarray:
 
 
 def walked(walk: Walk, flat: np.ndarray) -> np.ndarray:
-    """Where a walk takes these positions."""
+    """Map positions of the walking tensor to positions of the other."""
     position = np.zeros_like(flat)
     for size, stride in reversed(walk):
         flat, digit = np.divmod(flat, size)
