@@ -68,6 +68,11 @@ class Alignment:
     applied: bool = True
     barred: str | None = None
 
+    @property
+    def is_identity(self) -> bool:
+        """True if both sides are compared as they are."""
+        return self.recipe == "identity"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:

@@ -52,7 +52,7 @@ def _sentences(match: Match | None, pair: Pair) -> Iterator[str]:
             yield f"  {match.doubt}"
     if pair.alignment is not None:
         yield "Layout"
-        yield f"  {pair.alignment.recipe}" + (" (both sides are alike)" if pair.alignment.recipe == "identity" else "")
+        yield f"  {pair.alignment.recipe}" + (" (both sides are alike)" if pair.alignment.is_identity else "")
         if pair.alignment.steps:
             yield f"  steps: {', '.join(pair.alignment.steps)}"
         yield f"  confidence {pair.alignment.confidence:.2g}, {pair.alignment.coverage:.3g} of the tensor compared"

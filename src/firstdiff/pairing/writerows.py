@@ -35,7 +35,7 @@ def _lines(pair: Pair) -> Iterator[str]:
     for name, side in (("reference", pair.reference), ("candidate", pair.candidate)):
         if side is not None:
             yield f"{name} = {_value(_keys(side))}"
-    if pair.alignment and pair.alignment.recipe != "identity" and pair.status == "match":
+    if pair.alignment and not pair.alignment.is_identity and pair.status == "match":
         yield f"recipe = {quoted(pair.alignment.recipe)}"
 
 

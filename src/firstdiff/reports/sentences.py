@@ -107,7 +107,7 @@ def explain(pair: Pair) -> Iterator[str]:
 def _layout_and_sound(pair: Pair) -> Iterator[str]:
     if pair.audio:
         yield f"Sound: {pair.audio['verdict']}"
-    if pair.alignment and pair.alignment.recipe != "identity":
+    if pair.alignment and not pair.alignment.is_identity:
         yield from _layout(pair.alignment)
 
 

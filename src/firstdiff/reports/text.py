@@ -144,7 +144,7 @@ def _row(pair: Pair) -> tuple[str, ...]:
 
 def _layout(pair: Pair) -> str:
     """The recipe, where there is one, and how much of the tensor it left to compare."""
-    if pair.alignment is None or pair.alignment.recipe == "identity":
+    if pair.alignment is None or pair.alignment.is_identity:
         return ""
     part = f" {pair.alignment.coverage:.3g}" if pair.alignment.coverage < 1 else ""
     return f"  {pair.alignment.recipe}{part}"

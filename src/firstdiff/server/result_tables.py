@@ -175,7 +175,7 @@ def line_of(pair: Pair, *, equal_nan: bool = False) -> RowLine:
 
 
 def _recipe(pair: Pair) -> str | None:
-    return pair.alignment.recipe if pair.alignment and pair.alignment.recipe != "identity" else None
+    return pair.alignment.recipe if pair.alignment and not pair.alignment.is_identity else None
 
 
 def _elements(pair: Pair) -> int | None:

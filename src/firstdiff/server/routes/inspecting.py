@@ -64,7 +64,7 @@ def inspect_row(seen: ThisRow) -> Response:
             candidate=sides["candidate"],
             third=_third_shape(seen),
             third_original=sides["third"],
-            recipe=alignment.recipe if alignment and alignment.recipe != "identity" else None,
+            recipe=alignment.recipe if alignment and not alignment.is_identity else None,
             steps=alignment.steps if alignment else (),
             audio=sound is not None,
             sample_rate=None if sound is None else sound.reference.rate,
