@@ -12,7 +12,7 @@ from firstdiff.align.sampling import Noise, sample_positions
 from firstdiff.schema import Statistics
 
 _SLACK = 0.02  # of the spread: as much as rounding to bf16 moves any of the figures
-_LARGEST = 1 << 22  # elements; larger tensors are not read whole for a check
+_LARGEST = 1 << 20  # elements; a search of larger tensors costs less than reading them whole for a check
 _SAMPLE = 1 << 14
 _TAIL = 2048  # elements that a tail should have: sparse enough that values do not agree by chance
 _LEAST_TAIL = 64
