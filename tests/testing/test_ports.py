@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import firstdiff as fd
 from firstdiff.diagnose.pages import pages
@@ -15,9 +17,9 @@ from firstdiff.errors import UsageError
 from firstdiff.testing.ports.places import Places
 from firstdiff.testing.ports.port import Wrong, fault
 from firstdiff.testing.ports.running import run
-from firstdiff.testing.ports.scoring import gates, score_fault, score_healthy
+from firstdiff.testing.ports.scoring import Outcome, gates, score_fault, score_healthy
 from firstdiff.testing.ports.table import Case, cases, ports
-from firstdiff.testing.ports.tables import save
+from firstdiff.testing.ports.tables import save, show
 from firstdiff.testing.ports.variations import WAYS
 from firstdiff.testing.ports.visible import ROUNDING, Checked, difference, problems
 from firstdiff.trace import Trace
@@ -172,6 +174,17 @@ def test_only_a_silent_match_is_quiet(chain: Trace, tmp_path: Path) -> None:
     save(tmp_path / "new" / "ports.json", {"open": [quiet, loud]})
     saved = json.loads((tmp_path / "new" / "ports.json").read_text(encoding="utf-8"))
     assert [case["quiet"] for case in saved["open"]["cases"]] == [True, False]
+
+
+def test_single_cases_of_the_locked_half_are_not_shown_unasked() -> None:
+    outcome = Outcome(case=Case("t5", "locked", "fault", "scores scaled"), verdict="match", seconds=0.1, place="wrong")
+    sums, everything = (Console(record=True, width=180, file=StringIO()) for _ in range(2))
+    show(sums, [outcome], "locked", single_cases=False)
+    show(everything, [outcome], "locked")
+    assert "scores scaled" in everything.export_text()
+    text = sums.export_text()
+    assert "scores scaled" not in text
+    assert "1 of 1" in text
 
 
 def test_cases_are_run_for_real() -> None:

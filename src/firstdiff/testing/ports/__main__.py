@@ -21,6 +21,10 @@ def main(
         str, typer.Option(help="open: what may be tuned on; locked: what is scored once, at the end; or both.")
     ] = "open",
     only: Annotated[list[str] | None, typer.Option(help="A family, a fault or a variation; may be repeated.")] = None,
+    single: Annotated[
+        bool,
+        typer.Option("--single-cases", help="Every case of the locked half, too: whoever reads them tunes on them."),
+    ] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes at once.", min=1)] = 1,
     json: Annotated[Path | None, typer.Option("--json", help="Save every outcome here, too.")] = None,
 ) -> None:
@@ -56,7 +60,7 @@ def main(
         if (found := [outcome for outcome in finished.results if outcome.case.half == name])
     }
     for name, outcomes in halves.items():
-        show(console, outcomes, name)
+        show(console, outcomes, name, single_cases=single or name == "open")
     for broken in finished.broken:
         console.print(f"broken: {broken.task}: {broken.error}", markup=False, highlight=False)
     if json is not None:

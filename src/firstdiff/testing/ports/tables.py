@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from firstdiff.testing.ports.port import Half
 
 
-def show(console: Console, outcomes: Sequence[Outcome], half: Half) -> None:
+def show(console: Console, outcomes: Sequence[Outcome], half: Half, *, single_cases: bool = True) -> None:
     """Print one half: a line for each case, sums for each family, and the gates."""
     console.print(f"The {half} half", style="bold")
-    _cases(console, outcomes)
+    if single_cases:
+        _cases(console, outcomes)
     _families(console, outcomes)
     _gates(console, gates(outcomes))
     console.print()
