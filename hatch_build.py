@@ -1,12 +1,15 @@
-"""Builds the page in `web/` into the package with a node that comes as a wheel: no node has to be installed.
+"""Builds what the package needs besides Python: the page in `web/`, and the kernel in C.
 
-hatchling calls the hook for every wheel, editable ones too. Beside it, `python hatch_build.py` builds the page if its
-sources changed, `check` runs svelte-check, `types` writes the TypeScript types of the server's API, and `npm …` is npm.
+Node comes as a wheel, and so does a C compiler where there is none: nothing has to be installed first. hatchling calls
+the hook for every wheel, editable ones too. Beside it, `python hatch_build.py` builds page and kernel if their sources
+changed, `kernel` the kernel alone, `check` runs svelte-check, `types` writes the TypeScript types of the server's API,
+and `npm …` is npm.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -22,6 +25,17 @@ WEB = ROOT / "web"
 PAGE = ROOT / "src" / "firstdiff" / "server" / "static"
 TYPES = WEB / "src" / "api" / "schema.d.ts"
 NOT_SOURCES = {"node_modules", "tests"}
+KERNEL = ROOT / "src" / "firstdiff" / "measure" / "kernel"
+# FP contraction would make results depend on the processor; the other two are about traps and errno, which nobody reads
+KERNEL_FLAGS = "-std=c11 -O3 -ffp-contract=off -fno-trapping-math -fno-math-errno -fvisibility=hidden -Wall -Wextra"
+# zig's name of a platform, as `scripts/build-wheels` gives it in FIRSTDIFF_TARGET, and the tag of its wheels
+WHEEL_TAGS = {
+    "x86_64-linux-gnu.2.17": "manylinux_2_17_x86_64.manylinux2014_x86_64",
+    "aarch64-linux-gnu.2.17": "manylinux_2_17_aarch64.manylinux2014_aarch64",
+    "x86_64-macos.11.0": "macosx_11_0_x86_64",
+    "aarch64-macos.11.0": "macosx_11_0_arm64",
+    "x86_64-windows-gnu": "win_amd64",
+}
 LINES_OF_AN_ERROR = 30
 
 
@@ -29,16 +43,115 @@ class PageError(Exception):
     """The page could not be built; the text says which step failed and what it printed."""
 
 
-class PageHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Puts the built page where the wheel takes it from."""
+class KernelError(Exception):
+    """The kernel could not be built; the text says why."""
+
+
+class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Puts the built page and the built kernel where the wheel takes them from."""
 
     PLUGIN_NAME = "custom"
+
+    def dependencies(self) -> list[str]:
+        """What else building needs: a C compiler, where there is none."""
+        return [] if system_compiler() and not os.environ.get("FIRSTDIFF_TARGET") else ["ziglang>=0.13"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - the names are hatchling's
         try:
             build_page()
         except PageError as error:
             self.app.abort(str(error))
+        try:
+            built = build_kernel()
+        except KernelError as error:
+            self.app.display_warning(f"{error}\nfirstdiff will measure with numpy, several times slower.")
+            return
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{platform_tag()}"
+        build_data["force_include"][str(built)] = f"firstdiff/measure/kernel/{built.name}"
+
+
+def system_compiler() -> str | None:
+    """The C compiler of this machine; on Windows only those that take the options of the others."""
+    names = (
+        [os.environ["CC"]] if os.environ.get("CC") else ["gcc", "clang"] if os.name == "nt" else ["cc", "gcc", "clang"]
+    )
+    return next((found for found in map(shutil.which, names) if found), None)
+
+
+def build_kernel() -> Path:
+    """Compile `measure/kernel/*.c` into a library beside it, unless what is there is newer; return its path."""
+    target = os.environ.get("FIRSTDIFF_TARGET", "")
+    system = target or sys.platform
+    name = next(
+        (name for part, name in (("win", ".dll"), ("mac", ".dylib")) if part in system.replace("darwin", "mac")), ".so"
+    )
+    library = KERNEL / f"firstdiff_kernel{name}"
+    newest = max(file.stat().st_mtime for file in (*KERNEL.glob("*.[ch]"), Path(__file__)))
+    if not target and library.exists() and library.stat().st_mtime >= newest:
+        return library
+    compiler = [] if target else [system_compiler() or ""]
+    if not compiler or not compiler[0]:
+        compiler = [sys.executable, "-m", "ziglang", "cc", *(["-target", target] if target else [])]
+    machine = target.split("-")[0] or platform.machine()
+    variants = {"baseline": []} | ({"avx2": ["-mavx2"]} if machine.lower() in ("x86_64", "amd64") else {})
+    flags = [*KERNEL_FLAGS.split(), "-Wno-psabi", *([] if name == ".dll" else ["-fPIC"])]
+    with tempfile.TemporaryDirectory(prefix=".kernel-", dir=KERNEL) as scratch:
+        objects = []
+        for variant, options in variants.items():
+            objects.append(str(Path(scratch) / f"{variant}.o"))
+            sources = ["-c", str(KERNEL / "scan.c"), "-o", objects[-1]]
+            _compile([*compiler, *flags, *options, f"-DVARIANT={variant}", *sources])
+        built = Path(scratch) / library.name
+        _compile(
+            [
+                *compiler,
+                *flags,
+                "-shared",
+                str(KERNEL / "cpu.c"),
+                *objects,
+                "-o",
+                str(built),
+                *([] if name == ".dll" else ["-lm"]),
+            ]
+        )
+        built.replace(library)
+    return library
+
+
+def _compile(command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False)
+    except OSError as error:
+        raise KernelError(f"the kernel was not compiled: {error}") from error
+    if done.returncode:
+        tail = "\n".join(done.stderr.splitlines()[-LINES_OF_AN_ERROR:])
+        raise KernelError(
+            f"the kernel was not compiled: `{' '.join(command)}` ended with code {done.returncode}:\n{tail}"
+        )
+
+
+def platform_tag() -> str:
+    """The platform part of the wheel's tag: the library needs nothing of Python."""
+    target = os.environ.get("FIRSTDIFF_TARGET")
+    if target:
+        return WHEEL_TAGS[target]
+    from packaging.tags import platform_tags
+
+    return next(iter(platform_tags()))
+
+
+def try_kernel() -> None:
+    """Build the kernel for development; without a compiler numpy measures, which is said and is no error."""
+    try:
+        print(build_kernel())
+    except KernelError as error:
+        print(error)
+
+
+def build_all() -> None:
+    build_page()
+    try_kernel()
 
 
 def build_page() -> None:
@@ -130,7 +243,7 @@ def check() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    steps = {"build": build_page, "check": check, "types": write_types}
+    steps = {"build": build_all, "kernel": try_kernel, "check": check, "types": write_types}
     wanted = arguments[0] if arguments else "build"
     try:
         if wanted == "npm":

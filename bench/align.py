@@ -40,7 +40,7 @@ RECIPES: list[tuple[str, tuple[int, ...], float]] = [
 
 def run(folder: Path) -> list[Row]:
     """The rows of this part; files are made in `folder`."""
-    engines: tuple[Engine, ...] = ("numpy", "numba")
+    engines: tuple[Engine, ...] = ("numpy", "auto")
     rows = [_through(folder, *recipe, engine) for engine in engines for recipe in RECIPES]
     return [*rows, *_solving()]
 

@@ -54,17 +54,17 @@ def _dumps(folder: Path) -> list[Row]:
         _dump(folder / f"large-{side}.zip", LARGE_MEMBER, side == "candidate") for side in ("reference", "candidate")
     ]
     at_4_gb = cost(firstdiff("compare", *large))
-    compiled = cost(firstdiff("compare", *large, "--engine", "numba"))
+    by_numpy = cost(firstdiff("compare", *large, "--engine", "numpy"))
     for path in (*sides, *large):
         path.unlink()
     return [
         Row("two zips of 104 .pth, 370 MB a side: firstdiff compare", ours.seconds, "s"),
         Row("the same by a plain torch script", plain.seconds, "s"),
-        at_least("firstdiff, of the script", plain.seconds / ours.seconds, "x", 5),
+        at_least("firstdiff, of the script", plain.seconds / ours.seconds, "x", 8),
         at_most("peak memory at 370 MB a side", ours.peak_mb, "MB", 250),
-        at_most("peak memory at 4 GB a side", max(at_4_gb.peak_mb, compiled.peak_mb), "MB", 250),
-        Row("4 GB a side, numpy", at_4_gb.seconds, "s"),
-        Row("4 GB a side, numba", compiled.seconds, "s"),
+        at_most("peak memory at 4 GB a side", max(at_4_gb.peak_mb, by_numpy.peak_mb), "MB", 250),
+        Row("4 GB a side", at_4_gb.seconds, "s"),
+        Row("4 GB a side, numpy", by_numpy.seconds, "s"),
     ]
 
 

@@ -1,30 +1,28 @@
-"""Measuring: how fast a pair in memory is measured, against reading it and against the peers. All in one run."""
+"""Measuring: what a pair in memory costs, against plain reading of both arrays and against the peers.
+
+Ratios of CPU time in one run, medians of turns: on a machine that others use, wall time says little.
+"""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from statistics import median
 
 import ml_dtypes
-import numba
 import numpy as np
 
-from bench.row import Row, at_least
-from firstdiff.measure import EXACT, Allowed, measure_pair
-from firstdiff.trace import ArraySource
+from bench.row import Row, at_least, at_most
+from firstdiff.align import Recipe
+from firstdiff.measure import EXACT, Allowed, describe_library, measure_pair
+from firstdiff.trace import ArraySource, Source
 
-ELEMENTS = 64 << 20  # 256 MB of float32, well beyond the caches
-PEER_ELEMENTS = 8 << 20
-WINDOW = 2 << 20
-THREADS = min(os.cpu_count() or 1, 2)
+SHAPE = (8192, 4096)  # 128 MB of float32, well beyond the caches
+PEER_ROWS = 2048
 REPEATS = 7
 PEER_REPEATS = 3
-PEER_SECONDS = 0.2  # that a work is repeated for in a turn, lest a hiccup decide about a short one
 TOLERANCE = Allowed(1e-5, 1.3e-6)
 ASSERT_CLOSE, ALLCLOSE, POLYGRAPHY = "torch.testing.assert_close", "np.allclose", "polygraphy SimpleCompareFunc"
 
@@ -33,170 +31,153 @@ Work = Callable[[], object]
 
 def run(_: Path | None = None) -> list[Row]:
     """The rows of this part; no files are needed."""
+    print(describe_library())
     reference, candidate = _pair()
-    return [*_float32(reference, candidate), *_halves(reference, candidate), *_peers(reference, candidate), _small()]
+    return [
+        *_types(reference, candidate),
+        *_hard_data(reference, candidate),
+        *_layouts(reference),
+        *_peers(reference[:PEER_ROWS], candidate[:PEER_ROWS]),
+        _small(),
+    ]
 
 
 def _pair() -> tuple[np.ndarray, np.ndarray]:
     """A healthy pair: the last bits differ."""
     rng = np.random.default_rng(0)
-    reference = rng.standard_normal(ELEMENTS, dtype=np.float32)
-    candidate = rng.standard_normal(ELEMENTS, dtype=np.float32)
+    reference = rng.standard_normal(SHAPE, dtype=np.float32)
+    candidate = rng.standard_normal(SHAPE, dtype=np.float32)
     candidate *= np.float32(1e-7)
     candidate += reference
     return reference, candidate
 
 
-def _float32(reference: np.ndarray, candidate: np.ndarray) -> list[Row]:
-    measured = partial(_measure, reference, candidate)
-    speeds, shares = _timed(
-        {
-            **_readers(reference, candidate),
-            "numba": partial(measured, engine="numba"),
-            "full": partial(measured, engine="numba", full=True),
-            "mismatch": partial(measured, allowed=EXACT, engine="numba"),
-            "numpy": partial(measured, engine="numpy"),
-        },
-        reference.nbytes + candidate.nbytes,
+def _types(reference: np.ndarray, candidate: np.ndarray) -> list[Row]:
+    half = slice(None, SHAPE[0] // 2)
+    wide = [side[half].astype(np.float64) for side in (reference, candidate)]
+    brain, ieee = (
+        [side.astype(dtype) for side in (reference, candidate)] for dtype in (ml_dtypes.bfloat16, np.float16)
     )
+    cost = _costs(
+        {
+            "read": partial(_read, reference, candidate),
+            "float32": partial(_measure, reference, candidate),
+            "every metric": partial(_measure, reference, candidate, full=True),
+            "mismatch": partial(_measure, reference, candidate, allowed=EXACT),
+            "numpy": partial(_measure, reference, candidate, engine="numpy"),
+            "bf16": partial(_measure, *brain, allowed=Allowed(0.1, 0.1)),
+            "fp16": partial(_measure, *ieee, allowed=Allowed(0.1, 0.1)),
+            "read float64": partial(_read, *wide),
+            "float64": partial(_measure, *wide),
+        }
+    )
+    bytes_read = 2 * reference.nbytes
     return [
-        Row(f"reading two float32 arrays of 256 MB, {THREADS} threads", speeds["read"], "GB/s"),
-        Row("verdict's metrics, numba", speeds["numba"], "GB/s"),
-        at_least("verdict's metrics, numba, of reading", shares["numba"], "", 0.5),
-        Row("every metric, numba", speeds["full"], "GB/s"),
-        at_least("every metric, numba, of reading", shares["full"], "", 0.2),
-        Row("a mismatch (verdict, count, every metric), numba", speeds["mismatch"], "GB/s"),
-        Row("verdict's metrics, numpy", speeds["numpy"], "GB/s"),
-        Row("verdict's metrics, numpy, of reading", shares["numpy"], ""),
+        Row("reading two float32 arrays of 128 MB, one thread", bytes_read / cost["read"] / 1e9, "GB/s"),
+        at_most("float32 with sums of rows and channels, of reading", cost["float32"] / cost["read"], "x", 1.5),
+        at_most("bf16, of float32 by element", cost["bf16"] / cost["float32"], "x", 1.3),
+        at_most("fp16, of float32 by element", cost["fp16"] / cost["float32"], "x", 1.3),
+        at_most("float64, of reading float64", cost["float64"] / cost["read float64"], "x", 1.9),
+        at_most("every metric, of reading", cost["every metric"] / cost["read"], "x", 4),
+        Row("a mismatch (count and every metric), of reading", cost["mismatch"] / cost["read"], "x"),
+        Row("numpy, of reading", cost["numpy"] / cost["read"], "x"),
     ]
 
 
-def _halves(reference: np.ndarray, candidate: np.ndarray) -> list[Row]:
+def _hard_data(reference: np.ndarray, candidate: np.ndarray) -> list[Row]:
+    """What takes another way through the kernel, against ordinary data of the same size."""
+    r, c = reference[:PEER_ROWS], candidate[:PEER_ROWS]
+    rng = np.random.default_rng(1)
+    holes = rng.random(r.shape) < 0.1
+    mask = np.triu(np.ones(r.shape, bool), 1)
+    tiny = np.float32(1e-40)
+    sides = {
+        "NaN in a tenth": (np.where(holes, np.nan, r), np.where(holes, np.nan, c)),
+        "-Inf masks": (np.where(mask, -np.inf, r), np.where(mask, -np.inf, c)),
+        "subnormal numbers": (r * tiny, c * tiny),
+        "whole numbers": (np.rint(9 * r), np.rint(9 * r) + holes),
+        "zeros": (np.maximum(r, 0), np.maximum(r, 0) + np.float32(1e-6) * (c > 0)),
+        "all 1 % larger": (r, r * np.float32(1.01)),
+        "an offset of 1000": (r + 1000, c + 1000),
+    }
+    works: dict[str, Work] = {"ordinary": partial(_measure, r, c, allowed=Allowed(1e30, 1.0))}
+    for name, (left, right) in sides.items():
+        pair = left.astype(np.float32), right.astype(np.float32)
+        works[name] = partial(_measure, *pair, allowed=Allowed(1e30, 1.0), equal_nan=True)
+    cost = _costs(works)
+    return [at_most(f"{name}, of ordinary data", cost[name] / cost["ordinary"], "x", 3) for name in sides]
+
+
+def _layouts(values: np.ndarray) -> list[Row]:
     rows = []
-    for name, dtype in (("bf16", np.dtype(ml_dtypes.bfloat16)), ("fp16", np.dtype(np.float16))):
-        sides = [_as_half(side, dtype) for side in (reference, candidate)]
-        speeds, shares = _timed(
+    for text, shape, bound in (
+        ("b s h d -> b h s d", (4, 1024, 32, 128), 2.3),
+        ("a b -> b a", (4096, 4096), 6.0),
+        ("b s h d -> b h d s", (4, 1024, 32, 128), 6.0),
+    ):
+        candidate = ArraySource(values.reshape(-1)[: int(np.prod(shape))].reshape(shape))
+        made = Recipe.parse(text).apply([candidate])
+        reference = ArraySource(made.window(0, made.size).copy().reshape(made.shape))
+        cost = _costs(
             {
-                **_readers(*(side.view(np.float32) for side in sides)),
-                "numba": partial(_measure, *sides, allowed=Allowed(0.1, 0.1), engine="numba"),
-            },
-            sum(side.nbytes for side in sides),
+                "read": partial(_read, reference.view(), candidate.view()),
+                "through": partial(_measure_sources, reference, made),
+            }
         )
-        rows.append(Row(f"verdict's metrics, {name}, numba", speeds["numba"], "GB/s"))
-        rows.append(at_least(f"verdict's metrics, {name}, numba, of reading", shares["numba"], "", 0.3))
+        rows.append(at_most(f"{text}, of reading", cost["through"] / cost["read"], "x", bound))
     return rows
 
 
 def _peers(reference: np.ndarray, candidate: np.ndarray) -> list[Row]:
-    """The peers on the same arrays; Polygraphy, which copies a lot, on an eighth of them. And what reading alone takes,
-    which nothing that looks at every element can beat.
-    """
+    """The peers on the same arrays."""
     import torch
 
-    r, c = reference[:PEER_ELEMENTS], candidate[:PEER_ELEMENTS]
     tensors = torch.from_numpy(reference), torch.from_numpy(candidate)
-    reader = _readers(reference, candidate)["read by numba"]
-    works: dict[str, tuple[Work, int]] = {
-        "reading": (reader, reference.size),
-        "numba": (partial(_measure, reference, candidate, engine="numba"), reference.size),
-        "numpy": (partial(_measure, reference, candidate, engine="numpy"), reference.size),
-        ASSERT_CLOSE: (partial(torch.testing.assert_close, *tensors, rtol=1.3e-6, atol=1e-5), reference.size),
-        ALLCLOSE: (partial(np.allclose, candidate, reference, rtol=1.3e-6, atol=1e-5), reference.size),
-        POLYGRAPHY: (partial(_polygraphy, r, c), r.size),
-    }
-    taken: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(PEER_REPEATS):
-        for name, (work, size) in works.items():
-            taken[name].append(_steady_seconds(work) / size)
-    each = {name: median(turns) for name, turns in taken.items()}
-    rows = []
-    for name, target in ((ASSERT_CLOSE, 50.0), (ALLCLOSE, 20.0), (POLYGRAPHY, None)):
-        rows.append(Row(name, 8e-9 / each[name], "GB/s"))
-        times = each[name] / each["numba"]
-        rows.append(
-            at_least(f"numba, of {name}", times, "x", target) if target else Row(f"numba, of {name}", times, "x")
-        )
-        rows.append(Row(f"numpy, of {name}", each[name] / each["numpy"], "x"))
-    rows.append(Row(f"reading alone, of {ASSERT_CLOSE}", each[ASSERT_CLOSE] / each["reading"], "x"))
-    return rows
+    cost = _costs(
+        {
+            "kernel": partial(_measure, reference, candidate),
+            ASSERT_CLOSE: partial(torch.testing.assert_close, *tensors, rtol=1.3e-6, atol=1e-5),
+            ALLCLOSE: partial(np.allclose, candidate, reference, rtol=1.3e-6, atol=1e-5),
+            POLYGRAPHY: partial(_polygraphy, reference, candidate),
+        },
+        PEER_REPEATS,
+    )
+    return [
+        at_least(f"times faster than {name}", cost[name] / cost["kernel"], "x", bound)
+        for name, bound in ((ASSERT_CLOSE, 10.0), (ALLCLOSE, 5.0), (POLYGRAPHY, 20.0))
+    ]
 
 
 def _small() -> Row:
-    reference = np.random.default_rng(0).standard_normal((16, 64)).astype(np.float32)
+    reference = np.random.default_rng(0).standard_normal((100, 100)).astype(np.float32)
     candidate = reference + np.float32(1e-7)
     work = partial(measure_pair, ArraySource(reference), ArraySource(candidate), TOLERANCE)
-    taken = [_seconds(work) for _ in range(300)]
-    return Row("a pair of 16 x 64, every metric", 1e6 * median(taken), "us")
+    return at_most("a pair of 10,000 elements, every metric", 1e6 * _costs({"small": work}, 300)["small"], "us", 100)
 
 
-def _measure(
-    reference: np.ndarray, candidate: np.ndarray, *, allowed: Allowed = TOLERANCE, engine: str, full: bool = False
-) -> object:
-    return measure_pair(
-        ArraySource(reference), ArraySource(candidate), allowed, engine=engine, full=full, threads=THREADS
-    )
+def _measure(reference: np.ndarray, candidate: np.ndarray, **options: object) -> object:
+    return _measure_sources(ArraySource(reference), ArraySource(candidate), **options)
 
 
-def _readers(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Work]:
-    """Ways to merely touch every element of both sides."""
-    flags = {"contract", "reassoc", "nsz", "arcp"}
-
-    @numba.njit(nogil=True, fastmath=flags)
-    def summed(values: np.ndarray) -> np.float32:
-        total = np.float32(0)
-        for i in range(values.size):
-            total += values[i]
-        return total
-
-    pool = ThreadPoolExecutor(THREADS)
-
-    def read(touch: Callable[[np.ndarray], object]) -> None:
-        def window(start: int) -> None:
-            touch(reference[start : start + WINDOW])
-            touch(candidate[start : start + WINDOW])
-
-        list(pool.map(window, range(0, reference.size, WINDOW)))
-
-    return {f"read by {name}": partial(read, touch) for name, touch in (("numba", summed), ("numpy", np.max))}
+def _measure_sources(reference: Source, candidate: Source, **options: object) -> object:
+    return measure_pair(reference, candidate, **({"allowed": TOLERANCE} | options))  # type: ignore[arg-type]
 
 
-def _timed(works: dict[str, Work], size: int, repeats: int = REPEATS) -> tuple[dict[str, float], dict[str, float]]:
-    """GB/s of each work, the median of several turns, and its share of the best reader's speed turn by turn."""
+def _read(reference: np.ndarray, candidate: np.ndarray) -> None:
+    """Merely touch every element of both sides."""
+    np.max(reference)
+    np.max(candidate)
+
+
+def _costs(works: dict[str, Work], repeats: int = REPEATS) -> dict[str, float]:
+    """Seconds of CPU that each work takes, the median of several turns."""
     taken: dict[str, list[float]] = {name: [] for name in works}
-    for work in works.values():
-        work()
     for _ in range(repeats):
         for name, work in works.items():
-            taken[name].append(_seconds(work))
-    readers = [turns for name, turns in taken.items() if name.startswith("read by")]
-    if readers:
-        taken["read"] = [min(turn) for turn in zip(*readers, strict=True)]
-    speeds = {name: size / median(turns) / 1e9 for name, turns in taken.items()}
-    shares = {
-        name: median(read / own for read, own in zip(taken["read"], turns, strict=True))
-        for name, turns in taken.items()
-        if readers
-    }
-    return speeds, shares
-
-
-def _seconds(work: Work) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def _steady_seconds(work: Work) -> float:
-    """The median of as many runs as fill some time."""
-    taken = [_seconds(work)]
-    while sum(taken) < PEER_SECONDS:
-        taken.append(_seconds(work))
-    return median(taken)
-
-
-def _as_half(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    parts = [values[start : start + WINDOW].astype(dtype) for start in range(0, values.size, WINDOW)]
-    return np.concatenate(parts)
+            start = time.process_time()
+            work()
+            taken[name].append(time.process_time() - start)
+    return {name: median(turns) for name, turns in taken.items()}
 
 
 def _polygraphy(reference: np.ndarray, candidate: np.ndarray) -> object:

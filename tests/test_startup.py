@@ -8,7 +8,7 @@ import sys
 import pytest
 
 SERVER = {"fastapi", "pydantic", "starlette", "uvicorn"}
-FRAMEWORKS = {"torch", "numba", "onnx", "onnxruntime", "h5py", "scipy", "jax", "tensorflow", "transformers", "gguf"}
+FRAMEWORKS = {"torch", "onnx", "onnxruntime", "h5py", "scipy", "jax", "tensorflow", "transformers", "gguf"}
 
 
 def modules_after(code: str) -> set[str]:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from firstdiff.capturing import CaptureWarning, capture, tap
-from firstdiff.measure.spread import beyond_floor, spread_between
+from firstdiff.measure.noise_floor import beyond_floor, spread_between
 from firstdiff.readers import open_trace
 from firstdiff.trace import Trace
 from tests.capturing.models import GPT, Function, captured, gpt, ids, keys

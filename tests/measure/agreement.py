@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from firstdiff.measure import Allowed, Engine, PairMeasurement, measure_pair
-from firstdiff.measure.plain import plain_metrics, plain_statistics
+from firstdiff.measure.definitions import plain_metrics, plain_statistics
 from firstdiff.schema import Metrics, Statistics
 from firstdiff.trace import ArraySource
 
@@ -26,7 +26,7 @@ def assert_agrees(
     allowed: Allowed,
     *,
     equal_nan: bool = False,
-    engine: Engine = "numpy",
+    engine: Engine = "auto",
 ) -> PairMeasurement:
     """Measure a pair and hold every figure to its definition."""
     measured = measure_pair(ArraySource(reference), ArraySource(candidate), allowed, equal_nan=equal_nan, engine=engine)

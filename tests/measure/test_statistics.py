@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from firstdiff import dtypes
 from firstdiff.measure import measure_statistics
-from firstdiff.measure.plain import plain_statistics
+from firstdiff.measure.definitions import plain_statistics
 from firstdiff.schema import Statistics
 from firstdiff.trace import ArraySource
 from tests.measure.agreement import assert_statistics

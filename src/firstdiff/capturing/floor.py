@@ -19,7 +19,7 @@ from firstdiff.capturing.options import Options
 from firstdiff.capturing.saved_calls import SavedCalls
 from firstdiff.capturing.session import Session
 from firstdiff.capturing.watch import Watch
-from firstdiff.measure.spread import Spread, spread_between
+from firstdiff.measure.noise_floor import Spread, spread_between
 from firstdiff.trace import LINES, Key, Record
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.judge.rules import NamedRule, Rules
-from firstdiff.measure.spread import MULTIPLES
+from firstdiff.measure.noise_floor import MULTIPLES
 from firstdiff.schema import Tolerance
 from firstdiff.trace import Record, Tensor
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from firstdiff.measure import Envelope, PairMeasurement
-from firstdiff.measure.cells import Cell
-from firstdiff.measure.spread import beyond_floor, spread_between
+from firstdiff.measure.envelope import Cell
+from firstdiff.measure.noise_floor import beyond_floor, spread_between
 from firstdiff.schema import JudgingBasis, Required
 from firstdiff.trace import Source
 

@@ -13,7 +13,7 @@ from firstdiff.locate.graph import RowGraph
 from firstdiff.locate.nonfinite_causes import At, cause
 from firstdiff.locate.operands import Values
 from firstdiff.locate.row import MeasuredPair
-from firstdiff.measure.promote import to_numbers
+from firstdiff.measure.numerics import to_numbers
 from firstdiff.schema import Note
 from firstdiff.trace import Source
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from firstdiff.measure.promote import to_numbers
+from firstdiff.measure.numerics import to_numbers
 from firstdiff.schema import Metrics, Tolerance
 from firstdiff.trace import Source
 

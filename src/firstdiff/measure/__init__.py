@@ -3,13 +3,13 @@ of threads. `docs/metrics.md` defines each.
 """
 
 from firstdiff.measure.accumulator import NonFinite
-from firstdiff.measure.allowed import EXACT, Allowed
 from firstdiff.measure.envelope import Envelope
-from firstdiff.measure.filled import shown_deviation
+from firstdiff.measure.library import describe_library
 from firstdiff.measure.pair import PairMeasurement, PairScan, measure_pair, scan_pair
-from firstdiff.measure.passes import Engine, compiled_ready
-from firstdiff.measure.statistics import measure_statistics
-from firstdiff.measure.threads import Progress
+from firstdiff.measure.passes import Engine, Progress
+from firstdiff.measure.plan import EXACT, Allowed
+from firstdiff.measure.statistics import measure_statistics, shown_deviation
+from firstdiff.measure.sums import PairSums, Sums, SumTable
 
 __all__ = [
     "EXACT",
@@ -19,8 +19,11 @@ __all__ = [
     "NonFinite",
     "PairMeasurement",
     "PairScan",
+    "PairSums",
     "Progress",
-    "compiled_ready",
+    "SumTable",
+    "Sums",
+    "describe_library",
     "measure_pair",
     "measure_statistics",
     "scan_pair",

@@ -14,7 +14,7 @@ from typing import Any, final
 
 import numpy as np
 
-from firstdiff.measure.scratch import scratch
+from firstdiff.measure.numerics import scratch
 
 CAPACITY = 64
 ROUNDING = 2.0**-40

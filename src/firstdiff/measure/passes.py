@@ -1,44 +1,121 @@
-"""What an engine does with a window, and how a pass over a pair puts the windows together."""
+"""How a pass over a pair shares its stretches out to threads and puts together what an engine finds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import _thread
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from functools import partial
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from firstdiff.measure.accumulator import Accumulator
-from firstdiff.measure.allowed import Allowed
-from firstdiff.measure.plan import SMALL, PairPlan, stretches_of, window_length, windows_of
-from firstdiff.measure.scattered import Side, layout_of
+from firstdiff.measure.plan import Allowed, PairPlan, stretches_of, window_length, windows_of
 from firstdiff.measure.sketch import Sketch
-from firstdiff.measure.threads import Progress, each_part
 from firstdiff.trace import Source
 
-Engine = Literal["auto", "numpy", "numba"]
+T = TypeVar("T")
+
+Bounds = tuple[int, int]
+Progress = Callable[[int], None]
+
+
+def each_part(
+    parts: list[Bounds], work: Callable[[int, int], T], *, threads: int = 1, progress: Progress | None = None
+) -> list[T]:
+    """`work(start, stop)` of every part; `progress` hears how many elements of the tensor are done.
+
+    The calling thread works as well: others take a while to begin, and this one hears of Ctrl-C.
+    """
+    done: dict[int, T] = {}
+    drain_queue = partial(_drain_queue, deque(enumerate(parts)), work, done)
+    helpers = min(threads, len(parts)) - 1
+    if helpers > 0:
+        with _helper_threads(drain_queue, helpers):
+            drain_queue(progress)
+        if progress is not None:
+            progress(parts[-1][1])
+    else:
+        drain_queue(progress)
+    return [done[at] for at in range(len(parts))]
+
+
+def _drain_queue(
+    waiting: deque[tuple[int, Bounds]],
+    work: Callable[[int, int], T],
+    done: dict[int, T],
+    progress: Progress | None = None,
+) -> None:
+    try:
+        while (turn := _next_of(waiting)) is not None:
+            at, (start, stop) = turn
+            done[at] = work(start, stop)
+            if progress is not None:
+                progress(stop)
+    except BaseException:
+        waiting.clear()  # the others need not go on
+        raise
+
+
+def _next_of(waiting: deque[T]) -> T | None:
+    try:
+        return waiting.popleft()
+    except IndexError:
+        return None
+
+
+@contextmanager
+def _helper_threads(work: Callable[[], None], helpers: int) -> Iterator[None]:
+    """Threads that do the same meanwhile; at the end they are waited for, and what one of them raised is raised."""
+    errors: list[BaseException] = []
+    ends: list[_thread.LockType] = []
+
+    def help_out(end: _thread.LockType) -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            end.release()
+
+    try:
+        for _ in range(helpers):
+            end = _thread.allocate_lock()
+            end.acquire()
+            _thread.start_new_thread(help_out, (end,))  # a pool, or a Thread, would wait until it has begun
+            ends.append(end)
+        yield
+    finally:
+        for end in ends:
+            end.acquire()
+    if errors:
+        raise errors[0]
+
+
+Engine = Literal["auto", "numpy"]
 
 
 class Gathering(Protocol):
     """The first pass over a stretch: its windows in turn, each given with the flat index it starts at."""
 
-    def add(self, reference: Side, candidate: Side, start: int) -> None: ...
+    def add(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None: ...
 
     def close(self) -> Accumulator: ...
 
 
 @dataclass(frozen=True, slots=True)
 class EngineCalls:
-    """What it does: `gather` begins a stretch of a length for the first pass, `detail` does the second for a window.
+    """What it does: `gather` begins a stretch for the first pass, `detail` does the second for a window.
 
-    `gains_from_threads` is False where they would mostly wait for the interpreter's lock. `gathers` is True where it
-    brings scattered values together itself, as it goes.
+    `gains_from_threads` is False where they would mostly wait for the interpreter's lock.
     """
 
-    gather: Callable[[np.dtype, np.dtype, PairPlan, int], Gathering]
+    gather: Callable[[PairPlan, int, int], Gathering]
     detail: Callable[[np.ndarray, np.ndarray, PairPlan, Allowed], Details]
     gains_from_threads: bool
-    gathers: bool
 
 
 class Details(NamedTuple):
@@ -58,82 +135,63 @@ class Passes:
     threads: int
 
     def measure(self, plan: PairPlan, progress: Progress | None = None) -> Accumulator:
-        size, window = self.reference.size, self._length()
-        sides = [_in_memory(source, window, self.engine) for source in (self.reference, self.candidate)]
-        # what is in memory need not be taken window by window
-        longest = window if None in sides else size
-        reference, candidate = (
-            side.part if side else source.window
-            for side, source in zip(sides, (self.reference, self.candidate), strict=True)
-        )
+        """The first pass: everything that does not hang on a tolerance."""
+        size, window = self.reference.size, window_length(plan)
+        reference, candidate = _values(self.reference), _values(self.candidate)
+        # what lies in memory need not be taken window by window
+        longest = size if reference is not None and candidate is not None else window
 
         def work(start: int, stop: int) -> Accumulator:
-            gathering = self.engine.gather(self.reference.dtype, self.candidate.dtype, plan, stop - start)
+            gathering = self.engine.gather(plan, start, stop)
             for first in range(start, stop, longest):
                 last = min(first + longest, stop)
-                gathering.add(reference(first, last), candidate(first, last), first)
+                gathering.add(
+                    self.reference.window(first, last) if reference is None else reference[first:last],
+                    self.candidate.window(first, last) if candidate is None else candidate[first:last],
+                    first,
+                )
             return gathering.close()
 
-        bounds = stretches_of(size, window, max(side.piece if side else 0 for side in sides))
-        stretches = each_part(bounds, work, threads=self._threads(), progress=progress)
+        stretches = each_part(stretches_of(size, window, plan.step), work, threads=self._threads(), progress=progress)
         gathered = stretches[0] if stretches else Accumulator()
         gathered.merge(*stretches[1:])
         return gathered
 
     def detail(self, plan: PairPlan, allowed: Allowed) -> Details:
+        """The second pass: what lies outside a tolerance."""
+
         def work(start: int, stop: int) -> Details:
-            return self.engine.detail(*self._windows(start, stop), plan, allowed)
+            return self.engine.detail(
+                self.reference.window(start, stop), self.candidate.window(start, stop), plan, allowed
+            )
 
         outside, sketch = 0, Sketch()
-        windows = windows_of(self.reference.size, self._length())
-        for found in each_part(windows, work, threads=self._threads()):
+        for found in each_part(windows_of(self.reference.size, window_length(plan)), work, threads=self._threads()):
             outside += found.outside
             if found.sketch is not None:
                 sketch.merge(found.sketch)
         return Details(outside, sketch if plan.full else None)
 
-    def _windows(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        return self.reference.window(start, stop), self.candidate.window(start, stop)
-
     def _threads(self) -> int:
         return self.threads if self.engine.gains_from_threads else 1
 
-    def _length(self) -> int:
-        return window_length(self.reference.dtype, self.candidate.dtype)
 
-
-class _InMemory(NamedTuple):
-    """How an engine gets at any part of a source, and how many elements of it should be gathered at once."""
-
-    part: Callable[[int, int], Side]
-    piece: int
-
-
-def _in_memory(source: Source, window: int, engine: EngineCalls) -> _InMemory | None:
-    """None where it is not in memory, or had better be taken window by window all the same."""
-    boxes = source.boxes() if engine.gathers else None
+def _values(source: Source) -> np.ndarray | None:
+    """All values in C order, where they lie so in memory; None where they do not."""
+    boxes = source.boxes()
     if boxes is None or not source.size:
         return None
-    in_place = boxes.in_place(0, source.size)
-    if in_place is not None:
-        return _InMemory(lambda start, stop: in_place[start:stop], 0) if in_place.dtype == source.dtype else None
-    layout = layout_of(source, window)
-    return _InMemory(layout.side, layout.piece) if layout else None
+    found = boxes.in_place(0, source.size)
+    return found if found is not None and found.dtype == source.dtype else None
 
 
-def compiled_ready(reference: np.dtype, candidate: np.dtype) -> bool:
-    """Whether `numba` need not compile for tensors of these types: it did before, or leaves them to numpy."""
-    from firstdiff.measure.engine_numba import is_ready, supports
+def engine_for(name: Engine, plan: PairPlan) -> EngineCalls:
+    """The compiled kernel wherever it takes the types of a pair, unless numpy is asked for."""
+    if name == "auto":
+        from firstdiff.measure.engine_c import COMPILED, supports
 
-    return not supports(reference, candidate) or is_ready(reference, candidate)
-
-
-def engine_for(name: Engine, size: int) -> EngineCalls:
-    """The engine of a name; small tensors always take the one that needs no compilation."""
-    if name == "numba" and size > SMALL:
-        from firstdiff.measure.engine_numba import NUMBA
-
-        return NUMBA
+        if supports(plan):
+            return COMPILED
     from firstdiff.measure.engine_numpy import NUMPY
 
     return NUMPY

@@ -7,9 +7,8 @@ from typing import final
 
 import numpy as np
 
-from firstdiff.measure.cells import OCTAVE_SHIFT
-from firstdiff.measure.dot import total
-from firstdiff.measure.grid import Grid
+from firstdiff.measure.envelope import OCTAVE_SHIFT
+from firstdiff.measure.numerics import Grid, total
 
 PERCENTILES = (1, 5, 50, 95, 99)
 BIN_SHIFT = 47  # leaves a float64's exponent and 5 bits of its fraction: 32 bins an octave

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from firstdiff.errors import FirstdiffError
-from firstdiff.measure.promote import scalar
+from firstdiff.measure.numerics import scalar
 from firstdiff.reports.sentences import exact
 from firstdiff.schema import Pair, TensorInfo
 from firstdiff.server.opened import OpenSides

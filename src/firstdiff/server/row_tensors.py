@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 
 from firstdiff.align import Alignment
 from firstdiff.errors import FirstdiffError, ReadError, UsageError
-from firstdiff.measure.promote import scalar
+from firstdiff.measure.numerics import scalar
 from firstdiff.schema import Pair, TensorInfo
 from firstdiff.server.answers import ConflictError
 from firstdiff.server.context import Context

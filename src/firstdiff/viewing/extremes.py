@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from firstdiff.measure.grid import coarser_grid
-from firstdiff.measure.promote import scalar, to_numbers
+from firstdiff.measure.numerics import coarser_grid, scalar, to_numbers
 from firstdiff.trace import Source
 from firstdiff.viewing.numbers import difference, real, weight
 

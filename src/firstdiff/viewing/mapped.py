@@ -10,7 +10,7 @@ import numpy as np
 from firstdiff.align.mapping import Mapped, Slice, map_slices
 from firstdiff.errors import UsageError
 from firstdiff.measure import measure_statistics
-from firstdiff.measure.promote import to_numbers
+from firstdiff.measure.numerics import to_numbers
 from firstdiff.schema import Statistics
 from firstdiff.trace import ArraySource, Source
 from firstdiff.trace.slices import parse_slice

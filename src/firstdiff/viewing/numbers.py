@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from firstdiff.measure.promote import to_numbers
+from firstdiff.measure.numerics import to_numbers
 
 
 def real(values: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from firstdiff.errors import UsageError
-from firstdiff.measure.promote import fits_float32, to_float32
+from firstdiff.measure.numerics import fits_float32, to_float32
 from firstdiff.trace import Source
 from firstdiff.viewing.cut import Cut
 from firstdiff.viewing.numbers import difference, real

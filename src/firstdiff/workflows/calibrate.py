@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from firstdiff.errors import UsageError, WriteError
-from firstdiff.measure.spread import Spread, spread_between
+from firstdiff.measure.noise_floor import Spread, spread_between
 from firstdiff.readers import open_trace
 from firstdiff.trace import HEADER, LINES, Key, Record, Tensor, Trace, TraceWriter
 from firstdiff.trace.writer import add_floors

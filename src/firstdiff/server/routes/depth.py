@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from firstdiff.errors import FirstdiffError
-from firstdiff.measure.promote import scalar
+from firstdiff.measure.numerics import scalar
 from firstdiff.server.answers import answer
 from firstdiff.server.context import Shared
 from firstdiff.server.row_tensors import RowTensors

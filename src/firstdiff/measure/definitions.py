@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.measure.allowed import EXACT, Allowed
-from firstdiff.measure.grid import coarser_grid
-from firstdiff.measure.promote import scalar
+from firstdiff.measure.numerics import coarser_grid, scalar
+from firstdiff.measure.plan import EXACT, Allowed
 from firstdiff.measure.sketch import PERCENTILES
 from firstdiff.schema import Metrics, Statistics
 
@@ -26,7 +25,8 @@ def plain_statistics(values: np.ndarray) -> Statistics:
     if kept.dtype.kind == "c":
         kept = np.abs(kept)
     mean = _sum(kept / kept.size)
-    std = math.sqrt(_sum((kept - mean) ** 2) / kept.size)
+    # equal numbers do not differ from their mean, even where that is rounded
+    std = 0.0 if kept.min() == kept.max() else math.sqrt(_sum((kept - mean) ** 2) / kept.size)
     return Statistics(mean, std, kept.min(), kept.max(), int(nan.sum()), inf)
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from firstdiff.measure import spread as module
-from firstdiff.measure.spread import Figures, beyond_floor, spread_between
+from firstdiff.measure import noise_floor as module
+from firstdiff.measure.noise_floor import Figures, beyond_floor, spread_between
 
 floats = st.floats(-1e3, 1e3, width=32)
 shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=1, max_side=20)

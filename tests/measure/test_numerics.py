@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from firstdiff import dtypes
-from firstdiff.measure.promote import fits_float32, scalar, to_float32, to_float64
+from firstdiff.measure.numerics import fits_float32, scalar, to_float32, to_float64
 
 SHORT = [name for name, dtype in dtypes.BY_NAME.items() if dtype.itemsize <= 2]
 

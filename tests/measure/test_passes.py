@@ -6,7 +6,7 @@ from threading import Barrier, Event, get_ident
 
 import pytest
 
-from firstdiff.measure.threads import each_part
+from firstdiff.measure.passes import each_part
 
 PARTS = [(start, start + 10) for start in range(0, 200, 10)]
 

@@ -1,0 +1,96 @@
+/* The few elements that decide every tolerance.
+ *
+ * d <= atol + rtol * x, with d = |c - r| and x = |r|, holds for all elements if it holds for the corners of the
+ * concave curve that lies over all points (x, d) and starts at the origin. */
+
+#define ROUNDING 0x1p-40 /* a point over the curve by a smaller share is taken as on it */
+#define FIRST_STEP 0x1p-24
+#define CHORDS 4
+
+static double slope_between(const Hull *hull, int64_t left, int64_t right)
+{
+    double run = hull->x[right] - hull->x[left];
+    return run ? (hull->d[right] - hull->d[left]) / run : INFINITY;
+}
+
+static void remove_corner(Hull *hull, int64_t at)
+{
+    size_t rest = (size_t)(hull->count - at) * sizeof(double);
+    memmove(hull->x + at, hull->x + at + 1, rest);
+    memmove(hull->d + at, hull->d + at + 1, rest);
+    hull->count--;
+}
+
+/* Past the capacity, drop inner corners that the chord over them misses by little, never two in a row, and say by
+ * how much that lowered the curve. */
+static void thin_out(Hull *hull)
+{
+    double step = fmax(FIRST_STEP, hull->slack / 8);
+    for (; hull->count > CORNERS; step *= 2) {
+        int64_t before = hull->count;
+        for (int64_t at = 2; at < hull->count; at++) {
+            double chord = hull->d[at - 1] + slope_between(hull, at - 1, at + 1) * (hull->x[at] - hull->x[at - 1]);
+            if (hull->d[at] <= chord * (1 + step))
+                remove_corner(hull, at);
+        }
+        if (hull->count < before)
+            hull->slack = (1 + hull->slack) * (1 + step) - 1;
+    }
+}
+
+static void add_corner(Hull *hull, double x, double d)
+{
+    int64_t at = 1;
+    while (at <= hull->count && hull->x[at] < x)
+        at++;
+    double height = at > hull->count ? hull->d[hull->count]
+                                     : hull->d[at - 1] + slope_between(hull, at - 1, at) * (x - hull->x[at - 1]);
+    if (d <= height * (1 + hull->slack))
+        return;
+    if (at > hull->count || hull->x[at] > x) {
+        size_t rest = (size_t)(hull->count - at + 1) * sizeof(double);
+        memmove(hull->x + at + 1, hull->x + at, rest);
+        memmove(hull->d + at + 1, hull->d + at, rest);
+        hull->count++;
+    }
+    hull->x[at] = x;
+    hull->d[at] = d;
+    while (at < hull->count && hull->d[at + 1] <= d)
+        remove_corner(hull, at + 1);
+    while (at + 1 < hull->count && slope_between(hull, at, at + 1) <= slope_between(hull, at + 1, at + 2))
+        remove_corner(hull, at + 1);
+    for (; at > 1 && slope_between(hull, at - 2, at - 1) <= slope_between(hull, at - 1, at); at--)
+        remove_corner(hull, at - 1);
+    thin_out(hull);
+}
+
+/* Some chords of the curve and its top: the lowest of these lines is nowhere over the curve. */
+typedef struct {
+    double slope[CHORDS], height[CHORDS], top;
+} Lines;
+
+static Lines lines_under(const Hull *hull)
+{
+    Lines lines = {.top = hull->d[hull->count]};
+    for (int64_t chord = 0; chord < CHORDS; chord++) {
+        /* the first one ends at the first corner, which is the steepest point */
+        int64_t spread = hull->count > 1 ? hull->count - 1 : 0;
+        int64_t left = chord ? 1 + (chord - 1) * spread / (CHORDS - 1) : 0;
+        int64_t right = 1 + chord * spread / (CHORDS - 1);
+        if (hull->count && left < right) {
+            lines.slope[chord] = slope_between(hull, left, right);
+            lines.height[chord] = hull->d[left] - lines.slope[chord] * hull->x[left];
+        } else if (hull->count) {
+            lines.height[chord] = lines.top;
+        }
+    }
+    return lines;
+}
+
+static inline Vector_double exact_floor_at(const Lines *lines, Vector_double x)
+{
+    Vector_double floor = every_double(lines->top);
+    for (int chord = 0; chord < CHORDS; chord++)
+        floor = smaller_double(lines->height[chord] + lines->slope[chord] * x, floor);
+    return floor;
+}

@@ -1,0 +1,175 @@
+"""Sums over a whole pair, over its rows and over its channels: what systematic errors are seen in.
+
+The last axis of a tensor holds its channels; a row is one index of all the other axes. All sums are over the elements
+that are finite on both sides; `r` is the reference, `d` the candidate minus the reference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import final
+
+import numpy as np
+
+COUNT, R, RR, D, DD, RD, LARGEST = range(7)
+FIGURES = 7
+
+_MANY = 1 << 20  # elements from which on a sample of the rows does for the channels
+_FEWEST_ROWS, _ENOUGH_ROWS = 64, 512  # that the sample has
+_MOST_CHANNELS = 1 << 16  # with more of them, each of few rows, they say little and take much memory
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Of a whole pair.
+
+    count: elements that are finite on both sides
+    r, rr, d, dd, rd: the sums of r, r^2, d, d^2 and r * d
+    max_abs: the largest |d|
+    """
+
+    count: int
+    r: float
+    rr: float
+    d: float
+    dd: float
+    rd: float
+    max_abs: float
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SumTable:
+    """The same as `Sums` for every row or every channel: arrays of one length."""
+
+    count: np.ndarray
+    r: np.ndarray
+    rr: np.ndarray
+    d: np.ndarray
+    dd: np.ndarray
+    rd: np.ndarray
+    max_abs: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class PairSums:
+    """What a scan sums up.
+
+    total: over all elements
+    rows: one entry for every `rows_together` rows that follow each other; None for whole and complex numbers
+    rows_together: 1, unless rows are short and many
+    channels: one entry for every index of the last axis; None as above, and where there is one row, or one channel,
+        or more than 65,536 of them
+    channel_rows: every so many rows, one was summed into the channels; 1: all were
+    reference_whole, candidate_whole: every finite value of that side is a whole number
+    """
+
+    total: Sums
+    rows: SumTable | None
+    rows_together: int
+    channels: SumTable | None
+    channel_rows: int
+    reference_whole: bool
+    candidate_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """How rows are summed: fixed by the shape alone.
+
+    row: elements of a row; rows: how many there are
+    together: rows that share an entry; channel_rows: every so many, one is summed by channels, 0: none
+    """
+
+    row: int
+    rows: int
+    together: int
+    channel_rows: int
+
+    @property
+    def group(self) -> int:
+        """Elements that share an entry."""
+        return self.row * self.together
+
+    def groups(self, start: int, stop: int) -> tuple[int, int]:
+        """The first entry of a range of elements, and how many there are."""
+        first = start // self.group
+        return first, (max(stop, start + 1) - 1) // self.group - first + 1
+
+
+def row_plan(shape: tuple[int, ...]) -> RowPlan:
+    """Tell how the rows of a shape are summed."""
+    size = prod(shape)
+    if not size or not shape:
+        return RowPlan(1, max(size, 1), 1, 0)
+    row, rows = shape[-1], size // shape[-1]
+    # an entry costs as much as a few hundred elements, which short rows of large tensors do not have
+    least = 16 if size <= 1 << 16 else 64 if size <= _MANY else 512
+    stride = 1
+    if size > _MANY:
+        stride = max(1, min(max(rows // _ENOUGH_ROWS, 4), rows // _FEWEST_ROWS)) | 1  # odd, lest it keep to a few heads
+    is_grid = rows > 1 and 1 < row <= _MOST_CHANNELS
+    return RowPlan(row, rows, min(max(least // row, 1), rows), stride if is_grid else 0)
+
+
+@final
+class RowSums:
+    """Row and channel sums of a stretch, worked out by numpy."""
+
+    def __init__(self, plan: RowPlan, start: int, stop: int) -> None:
+        self._plan = plan
+        self.first, count = plan.groups(start, stop)
+        self.rows = np.zeros((count, FIGURES))
+        self.channels = np.zeros((FIGURES, plan.row)) if plan.channel_rows else None
+
+    def add(self, r: np.ndarray, d: np.ndarray, finite: np.ndarray | None, start: int) -> None:
+        """Take in a block; r and d are 0 where `finite`, if given, is not 1."""
+        counted = np.ones(r.size) if finite is None else finite.astype(np.float64)
+        figures = [counted, r, r * r, d, d * d, r * d]
+        group = self._plan.group
+        first = start // group
+        begins = np.maximum(np.arange(first * group, start + r.size, group) - start, 0)
+        part = self.rows[first - self.first : first - self.first + begins.size]
+        for which, values in enumerate(figures):
+            part[:, which] += np.add.reduceat(values, begins)
+        part[:, LARGEST] = np.maximum(part[:, LARGEST], np.maximum.reduceat(np.abs(d), begins))
+        if self.channels is not None:
+            self._add_channels(self.channels, figures, np.arange(start, start + r.size))
+
+    def _add_channels(self, sums: np.ndarray, figures: list[np.ndarray], index: np.ndarray) -> None:
+        row, channel = np.divmod(index, self._plan.row)
+        sampled = row % self._plan.channel_rows == 0
+        channel = channel[sampled]
+        for which, values in enumerate(figures):
+            sums[which] += np.bincount(channel, values[sampled], self._plan.row)
+        np.maximum.at(sums[LARGEST], channel, np.abs(figures[D][sampled]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowPart:
+    """Row and channel sums of a stretch; `first` is the entry that its first row belongs to."""
+
+    first: int
+    rows: np.ndarray
+    channels: np.ndarray | None
+
+
+def join_rows(parts: list[RowPart]) -> tuple[SumTable | None, SumTable | None]:
+    """The tables of rows and channels, from stretches in the order of the data; two may share a row."""
+    if not parts:
+        return None, None
+    rows = np.zeros((max(part.first + len(part.rows) for part in parts), FIGURES))
+    channels = None if parts[0].channels is None else np.zeros_like(parts[0].channels)
+    for part in parts:
+        here = rows[part.first : part.first + len(part.rows)]
+        here[:, :LARGEST] += part.rows[:, :LARGEST]
+        here[:, LARGEST] = np.maximum(here[:, LARGEST], part.rows[:, LARGEST])
+        if channels is not None and part.channels is not None:
+            channels[:LARGEST] += part.channels[:LARGEST]
+            channels[LARGEST] = np.maximum(channels[LARGEST], part.channels[LARGEST])
+    return SumTable(*rows.T), None if channels is None else SumTable(*channels)
