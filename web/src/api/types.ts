@@ -9,7 +9,10 @@ export type Num = Schemas["Num"];
 export type Verdict = Schemas["Head"]["verdict"];
 export type Origin = Schemas["Divergence"]["origin"];
 export type Summary = Narrowed<Schemas["Summary"], { coverage: number }>;
-export type Progress = Narrowed<Schemas["Progress"], { bytes_per_second: number | null; seconds_left: number | null }>;
+export type Progress = Narrowed<
+  Schemas["Progress"],
+  { bytes_per_second: number | null; seconds_left: number | null; first?: string | null }
+>;
 export type Side = Schemas["SideOut"];
 export type Entry = Narrowed<Schemas["Entry"], { verdict: Verdict | null; summary: Summary | null; progress: Progress | null }>;
 export type ComparisonKind = Entry["kind"];
