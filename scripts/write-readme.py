@@ -56,8 +56,9 @@ def take_picture(target: Path) -> None:
                     page = play.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page(
                         viewport={"width": _WIDTH, "height": _HEIGHT}
                     )
+                    page.set_default_timeout(300_000)
                     page.goto(address)
-                    page.get_by_role("button", name=re.compile("mismatch$")).click(timeout=120_000)
+                    page.get_by_role("button", name=re.compile("mismatch$")).click()
                     page.mouse.move(0, 0)
                     page.wait_for_timeout(1000)  # the chart and the rows come to rest
                     page.screenshot(path=target)
