@@ -60,4 +60,13 @@ def _rust(_: Path) -> Path | None:
     return crate / "target" / "release" / "examples" / "bench"
 
 
-BUILDS: dict[str, Callable[[Path], Path | None]] = {"Rust": _rust}
+def _cpp(folder: Path) -> Path | None:
+    if shutil.which("g++") is None:
+        return None
+    program = folder / "cpp-bench"
+    source = ROOT / "clients" / "cpp" / "tests" / "bench.cpp"
+    subprocess.run(["g++", "-std=c++17", "-O2", source, "-o", program], check=True)
+    return program
+
+
+BUILDS: dict[str, Callable[[Path], Path | None]] = {"Rust": _rust, "C++": _cpp}

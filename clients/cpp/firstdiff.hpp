@@ -178,7 +178,7 @@ class Recorder {
     char file[32]; std::snprintf(file, sizeof file, "%06zu.npy", count_);
     const std::string header = detail::npy_header(*type, shape), line = line_of(name, file, *type, shape, fields);
     std::FILE* data = std::fopen(path(file).c_str(), "wb");
-    bool written = data && put(header.data(), header.size(), data) && put(values, size, data);
+    bool written = data && !std::setvbuf(data, nullptr, _IONBF, 0) && put(header.data(), header.size(), data) && put(values, size, data);
     written = (!data || !std::fclose(data)) && written;
     if (written && put(line.data(), line.size(), lines_)) return ++count_, true;
     failure_ = "cannot write " + label + " to " + folder_ + " (" + std::strerror(errno) + ")";
