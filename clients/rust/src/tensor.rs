@@ -86,35 +86,38 @@ impl<'a> Tensor<'a> {
 
     /// The values as f64, from any type but complex numbers and fp8.
     pub fn to_f64(&self) -> Result<Vec<f64>> {
-        fn each<T: Element>(tensor: &Tensor<'_>, to: fn(T) -> f64) -> Vec<f64> {
-            tensor.bytes.chunks_exact(tensor.dtype.size()).map(|bytes| to(T::from_little(bytes))).collect()
-        }
+        Ok(self.floats()?.collect())
+    }
+
+    /// The values as f64, one after the other.
+    pub(crate) fn floats(&self) -> Result<Box<dyn Iterator<Item = f64> + '_>> {
         Ok(match self.dtype {
-            DType::Float64 => each::<f64>(self, |x| x),
-            DType::Float32 => each::<f32>(self, f64::from),
-            DType::Float16 => each::<F16Bits>(self, F16Bits::to_f64),
-            DType::BFloat16 => each::<Bf16Bits>(self, Bf16Bits::to_f64),
-            _ => self.to_whole()?.into_iter().map(|value| value as f64).collect(),
+            DType::Float64 => self.each(|x: f64| x),
+            DType::Float32 => self.each(|x: f32| f64::from(x)),
+            DType::Float16 => self.each(F16Bits::to_f64),
+            DType::BFloat16 => self.each(Bf16Bits::to_f64),
+            _ => Box::new(self.wholes()?.map(|value| value as f64)),
         })
     }
 
-    /// The values of a whole-number or bool tensor, exactly.
-    pub(crate) fn to_whole(&self) -> Result<Vec<i128>> {
-        fn each<T: Element + Into<i128>>(tensor: &Tensor<'_>) -> Vec<i128> {
-            tensor.bytes.chunks_exact(tensor.dtype.size()).map(|bytes| T::from_little(bytes).into()).collect()
-        }
+    /// The values of a whole-number or bool tensor, exactly, one after the other.
+    pub(crate) fn wholes(&self) -> Result<Box<dyn Iterator<Item = i128> + '_>> {
         Ok(match self.dtype {
-            DType::Int64 => each::<i64>(self),
-            DType::Int32 => each::<i32>(self),
-            DType::Int16 => each::<i16>(self),
-            DType::Int8 => each::<i8>(self),
-            DType::UInt64 => each::<u64>(self),
-            DType::UInt32 => each::<u32>(self),
-            DType::UInt16 => each::<u16>(self),
-            DType::UInt8 => each::<u8>(self),
-            DType::Bool => self.bytes.iter().map(|&byte| i128::from(byte != 0)).collect(),
+            DType::Int64 => self.each(|x: i64| x.into()),
+            DType::Int32 => self.each(|x: i32| x.into()),
+            DType::Int16 => self.each(|x: i16| x.into()),
+            DType::Int8 => self.each(|x: i8| x.into()),
+            DType::UInt64 => self.each(|x: u64| x.into()),
+            DType::UInt32 => self.each(|x: u32| x.into()),
+            DType::UInt16 => self.each(|x: u16| x.into()),
+            DType::UInt8 => self.each(|x: u8| x.into()),
+            DType::Bool => self.each(|x: bool| x.into()),
             other => return Err(Error::usage(format!("values of {other} cannot be turned into plain numbers here"))),
         })
+    }
+
+    fn each<T: Element + 'static, V: 'static>(&self, to: fn(T) -> V) -> Box<dyn Iterator<Item = V> + '_> {
+        Box::new(self.bytes.chunks_exact(self.dtype.size()).map(move |bytes| to(T::from_little(bytes))))
     }
 
     /// The same bytes seen as another type of the same size.
@@ -165,7 +168,7 @@ mod tests {
         assert_eq!(tensor.to_vec::<f32>().unwrap()[1].to_bits(), 0x7fc0_0001);
         assert_eq!(Tensor::new(&[true, false], &[2]).unwrap().bytes(), [1, 0]);
         assert_eq!(Tensor::new(&[-2i16], &[]).unwrap().to_f64().unwrap(), [-2.0]);
-        assert_eq!(Tensor::new(&[u64::MAX], &[1, 1]).unwrap().to_whole().unwrap(), [i128::from(u64::MAX)]);
+        assert_eq!(Tensor::new(&[u64::MAX], &[1, 1]).unwrap().wholes().unwrap().next(), Some(i128::from(u64::MAX)));
         assert_eq!(Tensor::new(F16Bits::slice(&[0x3c00]), &[1]).unwrap().to_f32().unwrap(), [1.0]);
     }
 

@@ -255,8 +255,7 @@ fn compare(
     let mut first = Vec::new();
     match (candidate.dtype().family(), golden.dtype().family()) {
         (Family::Float, Family::Float) => {
-            let (ours, theirs) = (candidate.to_f64()?, golden.to_f64()?);
-            for (flat, (&a, &b)) in ours.iter().zip(&theirs).enumerate() {
+            for (flat, (a, b)) in candidate.floats()?.zip(golden.floats()?).enumerate() {
                 let passes = found.add(a, b, (a - b).abs(), tolerance.atol + tolerance.rtol * b.abs());
                 if !passes && first.len() < most {
                     first.push(Difference { index: unravel(flat, golden.shape()), candidate: a, golden: b });
@@ -264,8 +263,7 @@ fn compare(
             }
         }
         (Family::Whole, Family::Whole) => {
-            let (ours, theirs) = (candidate.to_whole()?, golden.to_whole()?);
-            for (flat, (&a, &b)) in ours.iter().zip(&theirs).enumerate() {
+            for (flat, (a, b)) in candidate.wholes()?.zip(golden.wholes()?).enumerate() {
                 let passes = found.add(a as f64, b as f64, (a - b).abs() as f64, 0.0);
                 if !passes && first.len() < most {
                     let index = unravel(flat, golden.shape());
