@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from firstdiff.readers import open_trace
 from tests.conformance.tensors import encoded
 
 
+@cache
 def listing(folder: Path) -> str:
     """Say what is in a trace, as README.md describes."""
     if not (folder / "tensors.jsonl").exists():

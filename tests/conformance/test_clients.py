@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,9 +34,16 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for what each client wrote, once."""
-    return tmp_path_factory.mktemp("written")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Client], Path]:
+    """Gives the folder of what a client wrote, once for all tests."""
+
+    @cache
+    def write(client: Client) -> Path:
+        folder = tmp_path_factory.mktemp(client.name)
+        client.run("write", tensors.TENSORS, folder)
+        return folder
+
+    return write
 
 
 def test_the_description_is_what_the_generator_gives() -> None:
@@ -43,11 +52,10 @@ def test_the_description_is_what_the_generator_gives() -> None:
 
 
 @having("write")
-def test_writes_every_trace(client: Client, golden: Path, tmp_path: Path) -> None:
-    client.run("write", tensors.TENSORS, tmp_path)
+def test_writes_every_trace(client: Client, golden: Path, written: Callable[[Client], Path]) -> None:
     names = [name for name in tensors.by_trace() if name != tensors.CRASH]
-    assert {folder.name for folder in tmp_path.iterdir()} == set(names)
-    assert [text for name in names for text in differences(golden / name, tmp_path / name)] == []
+    assert {folder.name for folder in written(client).iterdir()} == set(names)
+    assert [text for name in names for text in differences(golden / name, written(client) / name)] == []
 
 
 @having("crash")
@@ -70,12 +78,11 @@ def test_reads_every_golden_trace_and_folder(client: Client, golden: Path) -> No
 
 @having("read")
 @pytest.mark.parametrize("writer", [client for client in CLIENTS if "write" in client.commands], ids=str)
-def test_reads_what_every_other_client_wrote(client: Client, writer: Client, written: Path, golden: Path) -> None:
-    if not (written / writer.name).exists():
-        writer.run("write", tensors.TENSORS, written / writer.name)
-    assert client.run("read", *[written / writer.name / name for name in CROSSED]) == "".join(
-        listing(golden / name) for name in CROSSED
-    )
+def test_reads_what_every_other_client_wrote(
+    client: Client, writer: Client, written: Callable[[Client], Path], golden: Path
+) -> None:
+    traces = [written(writer) / name for name in CROSSED]
+    assert client.run("read", *traces) == "".join(listing(golden / name) for name in CROSSED)
 
 
 @having("check")
