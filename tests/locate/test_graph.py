@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from firstdiff.locate import locate
-from firstdiff.locate.branches import in_parallel
+from firstdiff.locate.graph import in_parallel
 from firstdiff.trace import ArraySource, Record, Tensor, Trace
 from tests.locate.compared import graph_of
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from firstdiff.locate import Located
-from firstdiff.locate.nonfinite_causes import At, cause
+from firstdiff.locate.nonfinite import At, cause
 from tests.capturing.models import Function, captured
 from tests.locate.compared import located
 

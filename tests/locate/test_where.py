@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstdiff.locate.profile import profile_of
-from firstdiff.locate.where import where_of
+from firstdiff.locate.where import profile_of, where_of
 from firstdiff.schema import Tolerance, Where
 from firstdiff.trace import ArraySource, Record, Tensor, Trace
 from tests.locate.compared import rows_of
@@ -130,7 +129,7 @@ def test_windows_give_the_sums_of_the_whole(shape: tuple[int, ...], share: float
     reference = rng.standard_normal(shape)
     candidate = reference + (rng.random(shape) < share)
     tolerance = Tolerance(rule="stated", atol=0.5, rtol=0.0)
-    import firstdiff.locate.profile as module
+    import firstdiff.locate.where as module
 
     before, module._WINDOW = module._WINDOW, window
     try:

@@ -8,10 +8,8 @@ from typing import Protocol
 from firstdiff.errors import ReadError
 from firstdiff.locate.graph import RowGraph
 from firstdiff.locate.nonfinite import nonfinite_notes
-from firstdiff.locate.origin import Finding, finding
-from firstdiff.locate.recovered import recovered
-from firstdiff.locate.refine import Refining
-from firstdiff.locate.replay_row import Replays
+from firstdiff.locate.origin import Finding, Refining, finding, recovered
+from firstdiff.locate.replay import Replays
 from firstdiff.locate.row import EVIDENCE_ONLY, DepthPoint, Located, LocatedPair, MeasuredPair, depth_of
 from firstdiff.locate.where import where_of
 from firstdiff.schema import Divergence, Note, Status, Where

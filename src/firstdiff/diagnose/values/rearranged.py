@@ -13,7 +13,7 @@ from firstdiff.diagnose.values.lines import Lines
 from firstdiff.diagnose.values.orders import order_along
 from firstdiff.diagnose.values.regroupings import regrouping_of
 from firstdiff.diagnose.values.sides import Sides, axis_words, views
-from firstdiff.locate.patterns import Form, Pattern
+from firstdiff.locate.where import Form, Pattern
 
 _SLACK = 0.08
 _LEAST = 4

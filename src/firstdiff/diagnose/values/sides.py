@@ -14,7 +14,7 @@ from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Specific
 from firstdiff.diagnose.values.share import Share, share_left, typical
-from firstdiff.locate.patterns import Pattern, pattern_of
+from firstdiff.locate.where import Pattern, pattern_of
 
 _ALL = 0.999
 _SLIGHT, _BULK = 0.02, 0.25

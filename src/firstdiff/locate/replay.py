@@ -1,4 +1,4 @@
-"""One row computed again: from the reference's inputs, to be trusted, then from the candidate's own."""
+"""Judge rows on the candidate's own inputs: computed from the reference's first, to be trusted, then from its own."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from firstdiff.schema import Isolated
 
 if TYPE_CHECKING:  # the operators are many, and most comparisons need none of them
     from firstdiff.ops import NotReplayable, Plan, Replayed
+
 
 _RECORD_BOTH = "record it in the candidate, too"
 _LOOK_INSIDE = "capture with level='op' to record what happens inside it"
@@ -205,3 +206,11 @@ def _judgement(found: float, limit: _Limit, text: str) -> Isolated:
 
 def _unknown(reason: str, record_next: str, *, lacks_params: bool = False) -> Isolated:
     return Isolated(status="unknown", reason=reason, record_next=record_next, lacks_params=lacks_params)
+
+
+def isolate(graph: RowGraph, replays: Replays | None = None) -> tuple[Isolated | None, ...]:
+    """Judge each row on the candidate's own inputs; None for weights and for what only one side has."""
+    replays = replays or Replays(graph)
+    return tuple(
+        replays.judged(place) if row.compared and not row.is_evidence else None for place, row in enumerate(graph.rows)
+    )
