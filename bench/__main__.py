@@ -16,6 +16,7 @@ PARTS = (
     "opening",
     "kernels",
     "comparing",
+    "differing",
     "capture",
     "clients",
     "pairing",

@@ -12,8 +12,11 @@ from typing import NamedTuple
 
 
 class Cost(NamedTuple):
+    """`seconds` on the clock, `cpu` seconds of all threads, and the peak of memory."""
+
     seconds: float
     peak_mb: float
+    cpu: float
 
 
 def firstdiff(*words: object) -> list[str]:
@@ -31,7 +34,8 @@ import json, os, subprocess, sys, time
 begun = time.perf_counter()
 process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
 _, status, usage = os.wait4(process.pid, 0)
-print(json.dumps([time.perf_counter() - begun, usage.ru_maxrss / 1024, os.waitstatus_to_exitcode(status)]))
+cpu = usage.ru_utime + usage.ru_stime
+print(json.dumps([time.perf_counter() - begun, usage.ru_maxrss / 1024, cpu, os.waitstatus_to_exitcode(status)]))
 """
 
 
@@ -43,12 +47,13 @@ def cost(command: list[str], *, expect: tuple[int, ...] = (0,)) -> Cost:
     """Run a command once; an exit code that was not expected is an error, not a number."""
     measured = [sys.executable, "-S", "-c", _MEASURE, *command]
     done = subprocess.run(measured, capture_output=True, text=True, check=True, env=_ENVIRONMENT)
-    seconds, peak_mb, code = json.loads(done.stdout)
+    seconds, peak_mb, cpu, code = json.loads(done.stdout)
     if code not in expect:
         raise RuntimeError(f"{command[:3]} ended with {code}: {done.stderr[-500:]}")
-    return Cost(seconds, peak_mb)
+    return Cost(seconds, peak_mb, cpu)
 
 
 def median_cost(command: list[str], times: int = 5, *, expect: tuple[int, ...] = (0,)) -> Cost:
     costs = [cost(command, expect=expect) for _ in range(times)]
-    return Cost(statistics.median(c.seconds for c in costs), max(c.peak_mb for c in costs))
+    seconds, cpu = (statistics.median(figures) for figures in ([c.seconds for c in costs], [c.cpu for c in costs]))
+    return Cost(seconds, max(c.peak_mb for c in costs), cpu)
