@@ -81,10 +81,10 @@ def test_verdict_name_cause_and_fix_fit_into_the_head(page: Page, long: str, wid
 def test_rows_leave_out_what_their_layer_says(page: Page, long: str, width: int, height: int) -> None:
     page.set_viewport_size({"width": width, "height": height})
     on.opened(page, long)
-    on.expand(page)
     expect(on.group(page, "Layer 1")).to_contain_text(PREFIX)
+    page.get_by_role("link", name=FIRST).click()
     row = on.line(page, FIRST)
-    row.scroll_into_view_if_needed()
+    expect(row).to_be_focused()
     assert "".join(row.locator(".start, .end").all_text_contents()) == REST
     expect(row.locator(".name")).to_have_attribute("title", FIRST)
     assert not is_cut(row.locator(".end"))
@@ -93,13 +93,12 @@ def test_rows_leave_out_what_their_layer_says(page: Page, long: str, width: int,
 
 def test_the_full_name_of_the_focused_row_is_shown(page: Page, long: str) -> None:
     on.opened(page, long)
-    on.expand(page)
-    above = on.line(page, f"{FIRST}:in.0")
-    above.focus()
-    page.keyboard.press("ArrowDown")
+    page.get_by_role("link", name=FIRST).click()
     expect(on.line(page, FIRST)).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(on.line(page, f"{FIRST}:in.0")).to_be_focused()
     full = page.locator("output.focused")
-    expect(full).to_have_text(FIRST)
+    expect(full).to_have_text(f"{FIRST}:in.0")
     expect(full).to_be_in_viewport(ratio=1)
     page.get_by_role("searchbox", name="Filter by text").focus()
     expect(full).to_be_hidden()
