@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from firstdiff.settings import cache_folder
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Playwright
 
 settings.register_profile("firstdiff", deadline=None, derandomize=True)
 settings.load_profile("firstdiff")
@@ -24,3 +29,12 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     unpacked = folder / "unpacked"
     unpacked.mkdir()
     return unpacked
+
+
+@pytest.fixture(scope="session")
+def playwright() -> Iterator[Playwright]:
+    """One for all tests of a process: a second one could not start beside it."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        yield playwright
