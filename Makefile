@@ -14,7 +14,7 @@ test: tools web check
 
 # every sentence of the page in Chromium: uploads that are cut off, servers that are killed, all views
 test-page: tools web
-	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/web
+	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/web tests/examples
 
 check: $(READY)
 	$(BIN)/ruff check .

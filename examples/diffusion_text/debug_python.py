@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from generate import sampler_for, torch_log_scores
 from invariants import Check, check_generation, check_logits, check_step
-from model import HERE, WEIGHTS, DiffusionText, load_model
+from model import HERE, WEIGHTS, DiffusionText, load_model, with_heads
 from sampler import LogScores, Step, decode
+from words import common_pair_share, common_pairs, real_word_share
 
 TAPS = ("log_score", "score", "staggered_score", "transition", "probs", "gumbel")
 MAX_DIFFERENCE = 1e-5
@@ -104,16 +105,43 @@ def step_arrays(step: Step) -> dict[str, Any]:
     }
 
 
-def measure_bands(model: DiffusionText, steps: int) -> list[dict[str, float]]:
-    """Return the share of characters that each step changes: the mean of some generations and four deviations."""
+def measure_bands(model: DiffusionText, steps: int) -> tuple[list[dict[str, float]], np.ndarray]:
+    """Return the share of characters that each step of some generations changes, and the ids they end with.
+
+    A band is the mean and four deviations to each side.
+    """
     bands = []
+    ids = np.zeros((0, 0), dtype=np.int64)
     for step in sampler_for(model).generate(BAND_SEED, steps, range(BAND_SAMPLES)):
         shares = (step.ids != step.sampled).mean(axis=1)
+        mean = float(shares.mean())
         # one character more or less is always possible
         margin = 4 * float(shares.std()) + 1 / step.ids.shape[1]
-        low, high = max(0.0, float(shares.mean()) - margin), min(1.0, float(shares.mean()) + margin)
-        bands.append({"sigma": step.sigma, "low": low, "high": high})
-    return bands
+        bands.append(
+            {"sigma": step.sigma, "low": max(0.0, mean - margin), "mean": mean, "high": min(1.0, mean + margin)}
+        )
+        ids = step.sampled
+    return bands, ids
+
+
+def measure_quality(texts: list[str], known: list[str]) -> dict[str, float]:
+    """Return the least shares of real words and of common letter pairs."""
+    pairs = common_pairs(known)
+    return {
+        "real_words": min(real_word_share([text], set(known)) for text in texts),
+        "common_pairs": min(common_pair_share(text, pairs) for text in texts),
+    }
+
+
+def logits_with_other_heads(model: DiffusionText, step: Step) -> list[dict[str, Any]]:
+    """Return what the same weights compute with another number of heads, to recognise that mistake."""
+    config = model.config
+    reports = []
+    for heads in (config.heads // 2, config.heads * 2):
+        if heads and config.width % heads == 0:
+            logits = torch_log_scores(with_heads(model, heads))(step.ids, np.array([step.sigma], dtype=np.float32))
+            reports.append({"heads": heads, "logits": numbers(logits)})
+    return reports
 
 
 def main() -> None:
@@ -141,12 +169,16 @@ def main() -> None:
         *check_generation(steps),
         Check("ONNX equals PyTorch", difference <= MAX_DIFFERENCE, f"largest difference {difference:.2g}"),
     ]
+    bands, ids = measure_bands(model, config.steps)
+    texts = [decode(row, vocab) for row in [*ids, *steps[-1].sampled]]
     step_report = {
         "seed": args.seed,
         "steps": config.steps,
         "step": step_arrays(middle),
         "trajectory": [step_summary(step, vocab) for step in steps],
-        "bands": measure_bands(model, config.steps),
+        "bands": bands,
+        "quality": measure_quality(texts, (args.weights / "words.txt").read_text(encoding="utf-8").split()),
+        "other_heads": logits_with_other_heads(model, middle),
         "checks": describe_checks(checks),
     }
     reports = {"pytorch": torch_report, "onnx": onnx_report, "step": step_report}

@@ -16,8 +16,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from model import HERE, WEIGHTS, DiffusionText, load_model
+from model import HERE, WEIGHTS, DiffusionText, load_model, with_heads
 
+HEADS = "faulty/heads.onnx"
 FILES = ("model.onnx", "vocab.json", "metadata.json")
 
 
@@ -46,13 +47,30 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def export(weights: Path, out: Path) -> None:
-    """Write the three files that the pages load."""
+def export_faulty(model: DiffusionText, out: Path) -> None:
+    """Write the wrong models that the debugger's switches load: another number of heads, and older weights."""
+    (out / "faulty").mkdir(exist_ok=True)
+    export_model(with_heads(model, 2 * model.config.heads), out / HEADS)
+    older = with_heads(model, model.config.heads)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for value in older.parameters():
+            value.mul_(1 + 0.2 * torch.randn(value.shape, generator=generator))
+    export_model(older, out / "faulty" / "stale.onnx")
+
+
+def export(weights: Path, out: Path, faulty: bool = False) -> None:
+    """Write the three files that the pages load, and the word list that the debugger counts with."""
     model, _ = load_model(weights)
     out.mkdir(parents=True, exist_ok=True)
     export_model(model, out / "model.onnx")
-    shutil.copyfile(weights / "vocab.json", out / "vocab.json")
+    for name in ("vocab.json", "words.txt"):
+        shutil.copyfile(weights / name, out / name)
     digests = {name: digest(out / name) for name in ("model.onnx", "vocab.json")}
+    if faulty:
+        export_faulty(model, out)
+        # this one was exported wrongly, so its digest agrees; the stale one is of an earlier export
+        digests[HEADS] = digest(out / HEADS)
     digests["weights.npz"] = digest(weights / "weights.npz")
     metadata = {**asdict(model.config), "digests": digests}
     (out / "metadata.json").write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
@@ -62,9 +80,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Export the discrete-diffusion model to ONNX.")
     parser.add_argument("--weights", type=Path, default=WEIGHTS, help="folder that train.py wrote")
     parser.add_argument("--out", type=Path, default=HERE / "web" / "public" / "model")
+    parser.add_argument("--faulty", action="store_true", help="also write the wrong models of the debugger's switches")
     args = parser.parse_args()
     try:
-        export(args.weights, args.out)
+        export(args.weights, args.out, args.faulty)
     except ImportError as error:
         raise SystemExit(f"{error}: run `pip install onnx onnxscript onnxruntime`") from None
     for name in FILES:

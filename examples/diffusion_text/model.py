@@ -6,7 +6,7 @@ sampler works with, `log p_t(y) / p_t(x_t)`: zero at the current character, posi
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -178,3 +178,10 @@ def load_model(folder: Path = WEIGHTS) -> tuple[DiffusionText, list[str]]:
     with np.load(folder / "weights.npz") as arrays:
         model.load_state_dict({name: torch.from_numpy(arrays[name]) for name in arrays.files})
     return model.eval(), vocab
+
+
+def with_heads(model: DiffusionText, heads: int) -> DiffusionText:
+    """Return a model of the same weights that splits attention into another number of heads."""
+    other = DiffusionText(replace(model.config, heads=heads))
+    other.load_state_dict(model.state_dict())
+    return other.eval()

@@ -6,17 +6,29 @@ import io
 import random
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, Playwright
+
+from tests.tools import needs
+from tests.web.conftest import FLAGS
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "diffusion_text"
+HERE = Path(__file__).parent
 TINY = "--layers 1 --heads 2 --width 16 --block-size 32 --batch 4 --threads 1".split()
 
 sys.path.insert(0, str(EXAMPLE))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of the example run in one worker, so that models and pages are made once."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.xdist_group("examples"))
 
 
 @dataclass(frozen=True)
@@ -64,3 +76,47 @@ def tiny_run(book: Path, run_script: Run, tmp_path_factory: pytest.TempPathFacto
     folder = tmp_path_factory.mktemp("tiny")
     run_script("train.py", "--text", book, "--run", folder, "--steps", 3, *TINY)
     return folder
+
+
+@pytest.fixture(scope="session")
+def random_weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model with random weights in every layer, whose predictions are far from uniform."""
+    import torch
+    from model import Config, DiffusionText, save_model  # type: ignore[import-not-found]
+
+    torch.manual_seed(0)
+    model = DiffusionText(Config(vocab_size=11, block_size=24, layers=2, heads=2, width=16, steps=8))
+    with torch.no_grad():
+        for value in model.parameters():
+            value.add_(torch.randn_like(value) * 0.3)
+    folder = tmp_path_factory.mktemp("random")
+    save_model(model, list("abcdefghij "), ["abc", "bad", "cab", "fad", "head"], folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def exported(random_weights: Path, run_script: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The random model as the pages load it, with Python's values and the wrong models beside it."""
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    folder = tmp_path_factory.mktemp("exported")
+    run_script("export_to_onnx.py", "--weights", random_weights, "--out", folder, "--faulty")
+    run_script("debug_python.py", "--weights", random_weights, "--model", folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built pages."""
+    from tests.examples.pages import build_pages
+
+    folder = tmp_path_factory.mktemp("pages")
+    build_pages(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    browser = playwright.chromium.launch(executable_path=needs("chromium"), args=FLAGS)
+    yield browser
+    browser.close()
