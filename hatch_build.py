@@ -27,7 +27,9 @@ TYPES = WEB / "src" / "api" / "schema.d.ts"
 NOT_SOURCES = {"node_modules", "tests"}
 KERNEL = ROOT / "src" / "firstdiff" / "measure" / "kernel"
 # FP contraction would make results depend on the processor; the other two are about traps and errno, which nobody reads
-KERNEL_FLAGS = "-std=c11 -O3 -ffp-contract=off -fno-trapping-math -fno-math-errno -fvisibility=hidden -Wall -Wextra"
+KERNEL_FLAGS = (
+    "-std=c11 -O3 -ffp-contract=off -fno-trapping-math -fno-math-errno -fvisibility=hidden -Wall -Wextra -Wno-psabi"
+)
 # zig's name of a platform, as `scripts/build-wheels` gives it in FIRSTDIFF_TARGET, and the tag of its wheels
 WHEEL_TAGS = {
     "x86_64-linux-gnu.2.17": "manylinux_2_17_x86_64.manylinux2014_x86_64",
@@ -80,43 +82,42 @@ def system_compiler() -> str | None:
 
 
 def build_kernel() -> Path:
-    """Compile `measure/kernel/*.c` into a library beside it, unless what is there is newer; return its path."""
+    """Compile `measure/kernel/*.c` into a library beside it, unless what is there is newer; return its path.
+
+    For another platform, named by FIRSTDIFF_TARGET, into `build/` instead.
+    """
     target = os.environ.get("FIRSTDIFF_TARGET", "")
-    system = target or sys.platform
-    name = next(
-        (name for part, name in (("win", ".dll"), ("mac", ".dylib")) if part in system.replace("darwin", "mac")), ".so"
-    )
-    library = KERNEL / f"firstdiff_kernel{name}"
+    folder = ROOT / "build" / target if target else KERNEL
+    library = folder / f"firstdiff_kernel{_suffix(target or sys.platform)}"
     newest = max(file.stat().st_mtime for file in (*KERNEL.glob("*.[ch]"), Path(__file__)))
-    if not target and library.exists() and library.stat().st_mtime >= newest:
+    if library.exists() and library.stat().st_mtime >= newest:
         return library
-    compiler = [] if target else [system_compiler() or ""]
-    if not compiler or not compiler[0]:
-        compiler = [sys.executable, "-m", "ziglang", "cc", *(["-target", target] if target else [])]
-    machine = target.split("-")[0] or platform.machine()
-    variants = {"baseline": []} | ({"avx2": ["-mavx2"]} if machine.lower() in ("x86_64", "amd64") else {})
-    flags = [*KERNEL_FLAGS.split(), "-Wno-psabi", *([] if name == ".dll" else ["-fPIC"])]
-    with tempfile.TemporaryDirectory(prefix=".kernel-", dir=KERNEL) as scratch:
+    own = system_compiler()
+    zig = [sys.executable, "-m", "ziglang", "cc"]
+    compiler = [*zig, "-target", target] if target else [own] if own else zig
+    machine = (target.split("-")[0] or platform.machine()).lower()
+    variants = {"baseline": [], "avx2": ["-mavx2"]} if machine in ("x86_64", "amd64") else {"baseline": []}
+    on_windows = library.suffix == ".dll"
+    flags = [*KERNEL_FLAGS.split(), *([] if on_windows else ["-fPIC"])]
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".kernel-", dir=folder) as scratch:
         objects = []
         for variant, options in variants.items():
             objects.append(str(Path(scratch) / f"{variant}.o"))
-            sources = ["-c", str(KERNEL / "scan.c"), "-o", objects[-1]]
-            _compile([*compiler, *flags, *options, f"-DVARIANT={variant}", *sources])
+            output = [f"-DVARIANT={variant}", "-c", str(KERNEL / "scan.c"), "-o", objects[-1]]
+            _compile([*compiler, *flags, *options, *output])
         built = Path(scratch) / library.name
-        _compile(
-            [
-                *compiler,
-                *flags,
-                "-shared",
-                str(KERNEL / "cpu.c"),
-                *objects,
-                "-o",
-                str(built),
-                *([] if name == ".dll" else ["-lm"]),
-            ]
-        )
+        libraries = [] if on_windows else ["-lm"]
+        _compile([*compiler, *flags, "-shared", str(KERNEL / "cpu.c"), *objects, "-o", str(built), *libraries])
         built.replace(library)
     return library
+
+
+def _suffix(system: str) -> str:
+    """What the names of shared libraries end in: of zig's or Python's name of a platform."""
+    if "win" in system and "darwin" not in system:
+        return ".dll"
+    return ".dylib" if "macos" in system or "darwin" in system else ".so"
 
 
 def _compile(command: list[str]) -> None:
