@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY := $(VENV)/.ready
 
-.PHONY: run test test-page check web types bench fuzz zoo ports align-cases tools clean
+.PHONY: run test test-page check web types bench fuzz sanitize zoo ports align-cases tools clean
 
 run: web
 	$(BIN)/firstdiff demo
@@ -34,8 +34,15 @@ bench: web
 	$(BIN)/python -m bench
 
 # minutes of random damage to every format; FUZZ_EXAMPLES says how much
-fuzz: $(READY)
+fuzz: $(READY) sanitize
 	$(BIN)/python -m tests.fuzz
+
+# the kernel under the address and undefined-behaviour sanitizers
+sanitize:
+	mkdir -p build
+	$(CC) -std=c11 -g -O1 -Wno-psabi -fsanitize=address,undefined -fno-sanitize-recover=all \
+		-I src/firstdiff/measure/kernel tests/measure/sanitized.c -lm -o build/sanitized
+	build/sanitized
 
 # faults planted in tiny models: how many are found and named; ZOO says which, as in ZOO='--only gpt2'
 zoo: $(READY)
