@@ -149,7 +149,7 @@ class PairComparison:
 
     def find_layout(self, matched: MatchedPair, row: MeasuredPair) -> LayoutFinding | None:
         """Look for a layout in which a row of equal shapes that differs would agree."""
-        if row.sources is None or row.metrics is None or row.alignment is None or row.alignment.recipe != "identity":
+        if row.sources is None or row.metrics is None or row.alignment is None or not row.alignment.is_identity:
             return None
         if self._options.layout.mode != "strict" and self.layouts.may_match(matched):
             return None  # searched while it was measured

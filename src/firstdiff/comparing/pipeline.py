@@ -203,7 +203,7 @@ class _Run:
         layouts = self._layouts(comparison, matched, located, sites)
         known = {row.index: row.layout_cause for row in graph.rows if row.layout_cause}
         known |= {index: layout.cause for index, layout in layouts.items()}
-        doubts, warnings = _doubts(paired, matched, located, known)
+        doubts, warnings = _doubts(paired, matched, located, graph, known)
         if not self._options.diagnose:
             return Findings(layouts, {}, doubts, _not_searched(comparison.not_searched), warnings)
         from firstdiff.diagnose import diagnose  # the operators are many, and runs that match need none
@@ -286,11 +286,16 @@ def row_named(rows: Sequence[Any], key: str) -> Any:
 
 
 def _doubts(
-    paired: PairingResult, matched: Sequence[MatchedPair], located: Located, known: Mapping[int, Diagnosis]
+    paired: PairingResult,
+    matched: Sequence[MatchedPair],
+    located: Located,
+    graph: RowGraph,
+    known: Mapping[int, Diagnosis],
 ) -> tuple[dict[int, Match], tuple[str, ...]]:
     """Say which rows that differ have values that fit another tensor far better; the pairs stay as they are.
 
-    Rows that certainly inherit their error have no doubts of their own.
+    Rows that certainly inherit their error have no doubts of their own, and a row that is like what it was computed
+    from is no other tensor.
     """
     places = {id(match): place for place, match in enumerate(paired.pairs)}
     suspects = {
@@ -301,8 +306,17 @@ def _doubts(
     if not suspects:
         return {}, ()
     doubted = doubt(paired, suspects)
-    found = {index: doubted.pairs[place] for place, index in suspects.items() if doubted.pairs[place].doubt}
+    found = {
+        index: doubted.pairs[place]
+        for place, index in suspects.items()
+        if doubted.pairs[place].doubt and not _is_own_input(graph, index, doubted.pairs[place])
+    }
     return found, doubted.warnings[len(paired.warnings) :]
+
+
+def _is_own_input(graph: RowGraph, index: int, doubted: Match) -> bool:
+    fed = (graph.rows[at].candidate_info for at in graph.compared[index].rows)
+    return any(info is not None and info.name in doubted.pairing.alternatives[:1] for info in fed)
 
 
 def _is_uncertain(pair: LocatedPair) -> bool:

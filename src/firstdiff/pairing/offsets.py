@@ -30,19 +30,17 @@ def find_offset(reference: Side, candidate: Side, prints: _Prints) -> tuple[int,
     if len(layers[0]) == len(layers[1]) == 1:
         offset = layers[0][0] - layers[1][0]
         shared = len(stages[0].keys() & stages[1].keys())
-        return (offset, [_applied(layers[0][0], layers[1][0])]) if offset and shared else (0, [])
+        text = _applied(layers[0][0], layers[1][0])
+        return (offset, [text]) if offset and shared else (0, [])
     offset = _offset_of_values(stages, prints) or 0
     if offset == 0:
         return 0, []
     first = next(layer for layer in layers[1] if layer + offset in layers[0])
-    return offset, [_applied(first + offset, first)]
+    return offset, [_applied(first + offset, first, more=", and so on")]
 
 
-def _applied(reference: int, candidate: int) -> str:
-    return (
-        f"candidate layer {candidate} compared with reference layer {reference}, and so on; "
-        "--layer-offset 0 compares layers of the same number"
-    )
+def _applied(reference: int, candidate: int, more: str = "") -> str:
+    return f"candidate layer {candidate} compared with reference layer {reference}{more}; --layer-offset 0 to undo"
 
 
 def _by_stage(forms: dict[int, Form], side: Side) -> _Stages:
