@@ -90,3 +90,8 @@ def test_words_of_the_lowest_layer_do_not_form_a_cycle() -> None:
     while leaves := {name for name, needs in graph.items() if not needs & graph.keys()}:
         graph = {name: needs for name, needs in graph.items() if name not in leaves}
     assert not graph
+
+
+def test_the_table_lists_only_what_is_there() -> None:
+    there = {path.stem for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"}
+    assert set(layers()) <= there
