@@ -315,8 +315,10 @@ def _doubts(
 
 
 def _is_own_input(graph: RowGraph, index: int, doubted: Match) -> bool:
-    fed = (graph.rows[at].candidate_info for at in graph.compared[index].rows)
-    return any(info is not None and info.name in doubted.pairing.alternatives[:1] for info in fed)
+    """Return whether what fits better is what the row was computed from, as its records tell."""
+    feeding = graph.compared[index]
+    fed = (graph.rows[at].candidate_info for at in feeding.rows)
+    return not feeding.guessed and any(info is not None and info.name in doubted.pairing.alternatives[:1] for info in fed)
 
 
 def _is_uncertain(pair: LocatedPair) -> bool:
