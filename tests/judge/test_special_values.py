@@ -31,6 +31,13 @@ def test_fillers_of_any_kind_in_the_same_places_are_equal(ours: str, theirs: str
     np.testing.assert_array_equal(found.hidden, ~np.tri(8, dtype=bool))
 
 
+@pytest.mark.parametrize("filler", LOWEST.values())
+def test_a_tensor_of_nothing_but_fillers_is_hidden_everywhere(filler: float) -> None:
+    found = filler_places(np.full((4, 4), LOWEST["float32"]), np.full((4, 4), filler))
+    assert found is not None
+    assert found.hidden.all()
+
+
 def test_a_score_added_to_a_filler_is_still_one() -> None:
     scores = masked(0.0).astype(np.float16)
     mask = np.where(np.tri(8, dtype=bool), 0, -65504).astype(np.float16)

@@ -251,6 +251,13 @@ def _worst_channel(channels: LineSums) -> tuple[float, int]:
     return float(gains[worst]), worst
 
 
+def _active(lines: LineSums) -> np.ndarray:
+    """How many elements of a line carry it: after a ReLU a channel may live in one or two of its rows."""
+    if (lines.r < 0).any():
+        return np.asarray(np.maximum(lines.count - 1, 1))
+    return np.asarray(np.clip(lines.r**2 / lines.rr, 1, lines.count))
+
+
 def _odd_channel(channels: LineSums, rows: int, eps: float) -> tuple[float, int, float]:
     """One channel's gain against those of all others and against the uncertainty of its own."""
     size = float(np.sqrt(channels.rr.sum() / max(channels.count.sum(), 1)))
@@ -261,7 +268,8 @@ def _odd_channel(channels: LineSums, rows: int, eps: float) -> tuple[float, int,
     gains = lines.rd / lines.rr
     middle = _median(gains)
     spread = 1.48 * _median(np.abs(gains - middle))
-    unsure = np.sqrt(np.maximum(lines.dd / lines.rr - gains**2, 0.0) / np.maximum(lines.count - 1, 1))
+    noise = np.sqrt(lines.dd / lines.rr)
+    unsure = np.maximum(np.sqrt(np.maximum(noise**2 - gains**2, 0.0)), _median(noise)) / np.sqrt(_active(lines))
     odd = np.abs(gains - middle) / (spread + 2 * unsure + 0.1 * eps)
     worst = int(np.argmax(odd))
     return float(odd[worst]), int(used[worst]), float(gains[worst] - middle) / eps

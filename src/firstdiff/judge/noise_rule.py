@@ -45,9 +45,9 @@ class Limits:
     odd_noise: float = inf
 
 
-HALF = Limits(scale=0.62, shift=0.6, element=80, row=56, channel=56, level=8, odd_channel=12, quiet=3, odd_noise=4)
+HALF = Limits(scale=0.65, shift=0.68, element=80, row=64, channel=56, level=8, odd_channel=14, quiet=3, odd_noise=4)
 WIDE = Limits(
-    scale=0.62, shift=0.6, element=512, row=256, channel=400, level=48, odd_channel=inf, quiet=20, odd_noise=0
+    scale=0.62, shift=0.6, element=560, row=256, channel=400, level=48, odd_channel=inf, quiet=20, odd_noise=0
 )
 # eps is an eighth or a quarter already: a few of them would let anything pass
 BYTE = Limits(scale=0.62, shift=0.6, element=2, row=2, channel=2, level=1, odd_channel=inf, quiet=1, odd_noise=0)
@@ -120,7 +120,7 @@ def judge_outputs(
     if figures is None:
         return NoiseVerdict()
     chosen = limits or limits_for(dtype)
-    growth = 1.0 if upstream is None else max(_LEAST_GROWTH, upstream / chosen.quiet)
+    growth = _growth(upstream, chosen)
     eps = dtypes.eps_of(dtype)
     failed = [*_coherent(figures, chosen, dtype), *_amounts(figures, chosen, dtype, growth)]
     odd = figures.odd_channel
@@ -153,6 +153,26 @@ def judge_alone(figures: NoiseFigures | None, dtype: np.dtype, limits: Limits | 
         if abs(figure) > limit:
             failed.append(_coherent_part(part, figure, limit, dtype))
     return NoiseVerdict(tuple(failed), figures.level, chosen.scale * dtypes.eps_of(dtype), None, figures)
+
+
+def strain(figures: NoiseFigures, dtype: np.dtype, upstream: float | None = None) -> dict[Part, float]:
+    """For each part the limit at which the pair would just pass; what `Limits` has to be above of."""
+    chosen = limits_for(dtype)
+    growth = _growth(upstream, chosen)
+    found: dict[Part, float] = {
+        "scale": abs(figures.scale) / (_ROUNDED + figures.typical),
+        "shift": abs(figures.shift) / (_ROUNDED + figures.level),
+        "element": (figures.element or 0.0) / growth,
+        "row": figures.row / growth,
+        "channel": figures.channel / growth,
+        "level": figures.level / growth,
+    }
+    return found | ({"odd_channel": figures.odd_channel} if figures.level <= chosen.odd_noise else {})
+
+
+def _growth(upstream: float | None, limits: Limits) -> float:
+    """How much the limits in eps grow or shrink with the noise upstream."""
+    return 1.0 if upstream is None else max(_LEAST_GROWTH, upstream / limits.quiet)
 
 
 def smallest_scale_seen(figures: NoiseFigures, limits: Limits) -> float:

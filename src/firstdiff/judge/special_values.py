@@ -14,6 +14,7 @@ _WRITTEN = (-1e9, -1e4)
 _LOWEST = tuple(
     float(ml_dtypes.finfo(dtypes.from_name(name)).min) for name in ("float64", "float32", "bfloat16", "float16")
 )
+_FILLERS = frozenset({*_WRITTEN, *_LOWEST, -np.inf})
 _FAR = 100.0  # times everything else: a filler, no score
 # two fillers may have been added up, and a score added to a filler
 _SHARE = 0.4
@@ -62,6 +63,8 @@ def _filled(values: np.ndarray) -> np.ndarray | None:
     low = float(np.min(numbers, where=~np.isnan(numbers), initial=np.inf))
     if low > _SHARE * max(_WRITTEN):
         return None
+    if low in _FILLERS and bool((numbers == low).all()):
+        return np.ones(numbers.shape, dtype=bool)
     bounds = [bound for bound in (*_LOWEST, *_WRITTEN) if _SHARE * bound >= low or low == -np.inf]
     for bound in sorted({*bounds}, reverse=True):
         filled = numbers <= _SHARE * bound
