@@ -317,8 +317,8 @@ def _doubts(
 def _is_own_input(graph: RowGraph, index: int, doubted: Match) -> bool:
     """Return whether what fits better is what the row was computed from, as its records tell."""
     feeding = graph.compared[index]
-    fed = (graph.rows[at].candidate_info for at in feeding.rows)
-    return not feeding.guessed and any(info is not None and info.name in doubted.pairing.alternatives[:1] for info in fed)
+    names = {info.name for at in feeding.rows if (info := graph.rows[at].candidate_info)}
+    return not feeding.guessed and not names.isdisjoint(doubted.pairing.alternatives[:1])
 
 
 def _is_uncertain(pair: LocatedPair) -> bool:
