@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from words import real_word_share  # type: ignore[import-not-found]
 
 import firstdiff as fd
 from tests.examples.conftest import EXAMPLE, TINY, Run
@@ -94,3 +95,12 @@ def test_rules_are_about_taps_of_the_sampler(run_script: Run, random_weights: Pa
     run_script("generate.py", "--weights", random_weights, "--steps", 1, "--trace", tmp_path / "t")
     taps = {tensor.record.name for tensor in fd.open_trace(tmp_path / "t").tensors}
     assert {rule["name"] for rule in rules} <= taps
+
+
+def test_the_trained_model_writes_text(run_script: Run) -> None:
+    printed = run_script("generate.py", "--prefix", "ROMEO:", "--steps", 24, "--samples", 4, "--seed", 1).stdout
+    known = set((EXAMPLE / "weights" / "words.txt").read_text(encoding="utf-8").split())
+    texts = printed[:-1].split("\n----\n")
+    assert [(text[:6], len(text)) for text in texts] == [("ROMEO:", 128)] * 4
+    # random characters give next to none
+    assert real_word_share([text[6:] for text in texts], known) > 0.15
