@@ -12,7 +12,7 @@ from firstdiff.comparing.options import Effort, EngineChoice, LayoutMode, Option
 from firstdiff.comparing.pair_comparison import LayoutFinding, PairComparison
 from firstdiff.comparing.progress import OnProgress, Progress, Stage
 from firstdiff.comparing.rows import MatchedPair, matched_pairs
-from firstdiff.comparing.summary import NOTHING_FOUND, Findings, comparison_of
+from firstdiff.comparing.summary import NOTHING_FOUND, THE_SAME, Findings, comparison_of, is_same_file
 from firstdiff.errors import UsageError, did_you_mean
 from firstdiff.locate import (
     Located,
@@ -162,6 +162,8 @@ class _Run:
             if not self._keep_partial:
                 raise
             complete = False
+        if is_same_file(reference, candidate):
+            findings = replace(findings, warnings=(THE_SAME, *findings.warnings))
         timings = {**self._timings, "total": time.perf_counter() - self._begun}
         return comparison_of(paired, located, findings, self._options, timings, complete=complete)
 

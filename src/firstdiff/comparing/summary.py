@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -194,8 +195,6 @@ def _warnings(paired: PairingResult, pairs: Sequence[Pair], options: Options) ->
     found += [*_unreadable("reference", reference), *_unreadable("candidate", candidate)]
     found += paired.warnings
     found += audio_warnings(paired)
-    if reference is not candidate and _same_place(reference.path, candidate.path):
-        found.append(THE_SAME)
     inputs = reference.header.get("inputs"), candidate.header.get("inputs")
     if None not in inputs and inputs[0] != inputs[1]:
         found.append("the two runs were recorded on different inputs")
@@ -213,8 +212,11 @@ def _unreadable(side: str, trace: Trace) -> list[str]:
     return [f"{side}: not one of its tensors can be read; {first.key} {first.error}"]
 
 
-def _same_place(one: str, other: str) -> bool:
+def is_same_file(reference: object, candidate: object) -> bool:
+    """Return whether two sides are given as one path."""
+    if not isinstance(reference, str | os.PathLike) or not isinstance(candidate, str | os.PathLike):
+        return False
     try:
-        return Path(one).samefile(other)
+        return Path(reference).samefile(candidate)
     except OSError:
         return False

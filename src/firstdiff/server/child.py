@@ -19,7 +19,7 @@ from typing import IO, Any, final
 from firstdiff.comparing import OnProgress, Options, compare_traces
 from firstdiff.comparing import Progress as CompareProgress
 from firstdiff.comparing.single_trace import compare_each_other, summarize_trace
-from firstdiff.comparing.summary import THE_SAME
+from firstdiff.comparing.summary import THE_SAME, is_same_file
 from firstdiff.errors import FirstdiffError, ReadError
 from firstdiff.json_text import from_plain, to_json
 from firstdiff.schema import Comparison
@@ -48,7 +48,9 @@ class Task:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return (THE_SAME,) if self.same_bytes else ()
+        sides = self.job.sides
+        paths = [sides[name].path if name in sides else None for name in ("reference", "candidate")]
+        return (THE_SAME,) if self.same_bytes or is_same_file(*paths) else ()
 
 
 @final
@@ -104,8 +106,7 @@ def run(task: Task, tell: Teller) -> Outcome:
     traces, unopened = _open(task, tell)
     options = options_in(job.options, job.edits, traces)
     comparison = _KINDS[job.kind](traces, options, tell.on_progress)
-    told = [text for text in comparison.warnings if text != THE_SAME or not task.files]  # an upload has no place
-    comparison = replace(comparison, warnings=(*task.warnings, *told, *unopened))
+    comparison = replace(comparison, warnings=(*task.warnings, *comparison.warnings, *unopened))
     tell.stage_begins("writing")
     return write_tables(Path(task.folder), job.kind, comparison, traces)
 

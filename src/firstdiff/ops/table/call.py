@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from firstdiff.ops.norms import weight_norm
+from firstdiff.trace.record import is_function_op
 
 _MAIN_SLOTS = ("input", "0", "x", "hidden_states", "hidden_state", "tensor")
 # names that parameters and buffers have
@@ -60,7 +61,7 @@ class Call:
     @property
     def is_function(self) -> bool:
         """Functions are spelt small; what is not said of them is at torch's default."""
-        return self.op[:1].islower()
+        return is_function_op(self.op)
 
     def main(self) -> np.ndarray:
         """The tensor operated on: the first argument, or the only one of a module, whatever its name."""

@@ -223,7 +223,7 @@ def _numbered_files(port: Port, folder: Path) -> tuple[Side, Side]:
 
 
 def _is_function(tensor: Tensor) -> bool:
-    return tensor.record.op is not None and tensor.record.op[:1].islower()
+    return tensor.record.is_function
 
 
 def _shards(port: Port, folder: Path) -> tuple[Side, Side]:

@@ -1,9 +1,10 @@
 /** A slice as Python that reads it again. */
 import type { Looking } from "./at";
 
+/** The tensors of one side: several where they were joined. */
 export interface Named {
   path: string;
-  key: string;
+  keys: readonly string[];
 }
 
 type Side = "reference" | "candidate";
@@ -11,7 +12,7 @@ type Side = "reference" | "candidate";
 /** Through a recipe, both sides are read: it may change either, and may join several tensors of one. */
 export function asPython(side: Side, sides: Record<Side, Named>, recipe: string | null, look: Looking, shape: readonly number[]): string {
   const taken = part(look, shape);
-  if (recipe === null) return ["import firstdiff as fd", "", `${side} = ${opened(sides[side])}`, `${side}.view()${taken}`, ""].join("\n");
+  if (recipe === null) return ["import firstdiff as fd", "", `${side} = ${joined(sides[side])}`, `${side}.view()${taken}`, ""].join("\n");
   return [
     "import firstdiff as fd",
     "from firstdiff.align import Alignment",
@@ -24,15 +25,8 @@ export function asPython(side: Side, sides: Record<Side, Named>, recipe: string 
   ].join("\n");
 }
 
-function opened({ path, key }: Named): string {
-  return `fd.open_trace(${JSON.stringify(path)})[${JSON.stringify(key)}].values()`;
-}
-
-function joined({ path, key }: Named): string {
-  return key
-    .split(" + ")
-    .map((one) => opened({ path, key: one }))
-    .join(", ");
+function joined({ path, keys }: Named): string {
+  return keys.map((key) => `fd.open_trace(${JSON.stringify(path)})[${JSON.stringify(key)}].values()`).join(", ");
 }
 
 function part(look: Looking, shape: readonly number[]): string {
