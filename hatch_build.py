@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -191,12 +193,26 @@ def sources() -> list[Path]:
 
 
 def install_packages(folder: Path | None = None) -> None:
-    """Install what `package-lock.json` names, unless it already was."""
+    """Install what `package-lock.json` names, unless it already was; a second process waits for the first."""
     folder = folder or WEB
     installed = folder / "node_modules" / ".package-lock.json"
     lock = folder / "package-lock.json"
-    if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
-        npm("ci", "--no-audit", "--no-fund", folder=folder)
+    with _one_at_a_time(folder):
+        if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
+            npm("ci", "--no-audit", "--no-fund", folder=folder)
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Hold a lock of this folder; Windows has none, and builds there are started one by one."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with (folder / ".npmrc").open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def npm(*arguments: str, folder: Path | None = None) -> str:

@@ -88,5 +88,5 @@ def test_a_step_of_npm_that_fails_is_said_with_what_it_printed() -> None:
 
 
 def test_an_unknown_step_is_named() -> None:
-    with pytest.raises(SystemExit, match="'bild' is no step: one of build, check, types, npm was expected"):
+    with pytest.raises(SystemExit, match="'bild' is no step: one of build, kernel, check, types, npm was expected"):
         hatch_build.main(["bild"])

@@ -18,17 +18,9 @@ from tests.tools import needs
 from tests.web.conftest import FLAGS
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "diffusion_text"
-HERE = Path(__file__).parent
 TINY = "--layers 1 --heads 2 --width 16 --block-size 32 --batch 4 --threads 1".split()
 
 sys.path.insert(0, str(EXAMPLE))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of the example run in one worker, so that models and pages are made once."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("examples"))
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ from tests.examples.pages import (
 )
 from tests.web.watching import axe, overflows
 
+pytestmark = pytest.mark.xdist_group("examples")
+
 # the mistake, the stage that must be named first, and the cause
 FAULTS = [
     ("Stagger: wrong sign", "staggered_score", "score.stagger: the correction is added"),

@@ -22,6 +22,8 @@ from words import real_word_share  # type: ignore[import-not-found]
 
 import firstdiff as fd
 
+pytestmark = pytest.mark.xdist_group("examples")
+
 CONFIG = Config(vocab_size=11, block_size=24, layers=2, heads=2, width=16)
 VOCAB = list("abcdefghij ")
 

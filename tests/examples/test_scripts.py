@@ -13,6 +13,8 @@ from words import real_word_share  # type: ignore[import-not-found]
 import firstdiff as fd
 from tests.examples.conftest import EXAMPLE, TINY, Run
 
+pytestmark = pytest.mark.xdist_group("examples")
+
 
 def test_training_goes_on_where_it_stopped(tiny_run: Path, book: Path, run_script: Run) -> None:
     before = json.loads((tiny_run / "weights" / "metadata.json").read_text())

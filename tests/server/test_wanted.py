@@ -4,6 +4,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,9 @@ def heard(*messages: str) -> bool:
         await found.aclose()
         return gone.is_set()
 
-    return asyncio.run(ask())
+    # a browser test in this process leaves an event loop running in this thread
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, ask()).result()
 
 
 def test_a_closed_connection_is_noticed_and_an_open_one_is_not() -> None:
