@@ -249,7 +249,8 @@ def _time_first(port: Port, folder: Path) -> tuple[Side, Side]:
     tensors = []
     for tensor in trace:
         values = tensor.values().read()
-        if tensor.record.role == "output" and values.ndim == 3 and not _is_function(tensor):
+        first = tensor.record.role == "output" and tensor.record.slot == "0"  # last states have no axis of time
+        if first and values.ndim == 3 and not _is_function(tensor):
             turned = values if tensor.record.op == "Conv1d" else values.swapaxes(0, 1)
             tensors.append(replace(tensor, source=ArraySource(np.ascontiguousarray(turned))))
     return trace, replace(trace, tensors=tuple(tensors))
