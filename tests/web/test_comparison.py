@@ -282,7 +282,7 @@ SCROLLED = """async () => {
 IN_ORDER = """() => {
   const rows = [...document.querySelectorAll('[role=treegrid] .list [role=row][id]')];
   const places = rows.map((row) => Number(row.ariaRowIndex));
-  return places.length > 20 && places.every((place, at) => place > (places[at - 1] ?? 0));
+  return places.length > 10 && places.every((place, at) => place > (places[at - 1] ?? 0));
 }"""
 
 
