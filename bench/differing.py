@@ -1,4 +1,4 @@
-"""Runs that differ: at most twice the CPU time and memory of the same run matching, and 2 s."""
+"""Runs that differ: at most twice the CPU time of the same run matching and 2 s, and twice its memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEMBERS = 104
 MEMBER = (890, 1000)  # float32: 3.56 MB, 104 of them are 370 MB
 RATE = 22_050
 SECONDS = 10
-SLACK_S, SLACK_MB = 2.0, 64.0
+SLACK_S = 2.0
 
 
 def run(folder: Path) -> list[Row]:
@@ -33,12 +33,12 @@ def run(folder: Path) -> list[Row]:
 def _gate(title: str, matching: Cost, differing: Cost) -> Iterator[Row]:
     yield Row(f"{title}: matching", matching.cpu, "s")
     yield at_most(f"{title}: differing", differing.cpu, "s", round(2 * matching.cpu + SLACK_S, 2))
-    yield at_most(f"{title}: memory differing", differing.peak_mb, "MB", round(2 * matching.peak_mb + SLACK_MB))
+    yield at_most(f"{title}: memory differing", differing.peak_mb, "MB", round(2 * matching.peak_mb, 1))
 
 
-def _cost(reference: Path, candidate: Path, *, allow: bool = False, expect: tuple[int, ...] = (0, 1)) -> Cost:
-    words = ("--allow-missing", "--allow-extra") if allow else ()
-    return median_cost(firstdiff("compare", reference, candidate, *words), times=3, expect=expect)
+def _cost(reference: Path, candidate: Path, *words: str, matches: bool = False) -> Cost:
+    """Measure a comparison; a verdict that was not expected is an error, since it would be another thing to measure."""
+    return median_cost(firstdiff("compare", reference, candidate, *words), times=3, expect=(0,) if matches else (1,))
 
 
 def _dumps(folder: Path) -> Iterator[Row]:
@@ -52,14 +52,14 @@ def _dumps(folder: Path) -> Iterator[Row]:
         # from a quarter of the way on everything differs, as behind a wrong layer
         wrong = values if n < MEMBERS // 4 else values + 0.1 * rng.standard_normal(MEMBER).astype(np.float32)
         np.save(folder / "other" / f"{n:03}_out.npy", wrong)
-    matching = _cost(folder / "reference", folder / "same")
+    matching = _cost(folder / "reference", folder / "same", matches=True)
     yield from _gate("104 pairs of 370 MB", matching, _cost(folder / "reference", folder / "other"))
 
 
 def _captures(folder: Path) -> Iterator[Row]:
     for layers in (24, 48):
         reference = _capture(folder / f"reference{layers}", layers)
-        matching = _cost(reference, _capture(folder / f"same{layers}", layers), expect=(0,))
+        matching = _cost(reference, _capture(folder / f"same{layers}", layers), matches=True)
         for fault in ("eps", "rotary base", "skipped layer"):
             candidate = _capture(folder / f"{fault}{layers}", layers, fault)
             yield from _gate(f"{layers} layers with functions, {fault}", matching, _cost(reference, candidate))
@@ -107,8 +107,15 @@ def _ports(folder: Path) -> Iterator[Row]:
         reference_run(port, built, sides[0])
         port.run(built, Wrong(), sides[1])
         port.run(built, Wrong(port.faults[0]), sides[2])
-        matching = _cost(sides[0], sides[1], allow=True)
-        yield from _gate(f"port of {name}, {port.faults[0].name}", matching, _cost(sides[0], sides[2], allow=True))
+        words = ["--allow-missing", "--allow-extra"]
+        words += [word for layout in port.accept_layout for word in ("--accept-layout", layout)]
+        try:
+            matching = _cost(sides[0], sides[1], *words, matches=True)
+            differing = _cost(sides[0], sides[2], *words)
+        except RuntimeError:
+            yield Row(f"port of {name}, {port.faults[0].name}: right verdicts", 0.0, "", "= 1", False)
+            continue
+        yield from _gate(f"port of {name}, {port.faults[0].name}", matching, differing)
 
 
 def _sounds(folder: Path) -> Iterator[Row]:
@@ -124,5 +131,5 @@ def _sounds(folder: Path) -> Iterator[Row]:
         for side in ("reference", "same"):
             soundfile.write(folder / side / f"{n}.wav", sound, RATE)
         soundfile.write(folder / "other" / f"{n}.wav", 0.8 * np.roll(sound, 37), RATE)
-    matching = _cost(folder / "reference", folder / "same")
+    matching = _cost(folder / "reference", folder / "same", matches=True)
     yield from _gate("three sounds of ten seconds", matching, _cost(folder / "reference", folder / "other"))
