@@ -1,5 +1,5 @@
 // firstdiff.hpp: record the tensors of a run, and check them against golden data.
-// One header, C++17, no dependencies, no exceptions of its own. https://pypi.org/project/firstdiff/
+// One header, C++17, no dependencies, no exceptions of its own. https://github.com/firstdiff/firstdiff
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>

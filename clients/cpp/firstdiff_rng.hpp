@@ -1,5 +1,5 @@
 // firstdiff_rng.hpp: a counter-based random generator, Philox 4x32-10, with the same bits in Python, Rust, JavaScript and C++.
-// One header, C++17, no dependencies. https://pypi.org/project/firstdiff/
+// One header, C++17, no dependencies. https://github.com/firstdiff/firstdiff
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
