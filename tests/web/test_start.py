@@ -217,6 +217,18 @@ def test_options_reach_the_comparison(page: Page, server: Server, tmp_path: Path
     assert (entry["verdict"], entry["summary"]["missing"]) == ("match", 1)  # type: ignore[index]
 
 
+def test_accepted_layouts_and_effort_reach_the_comparison(page: Page, server: Server, tmp_path: Path) -> None:
+    values = np.random.default_rng(0).standard_normal((12, 12)).astype(np.float32)
+    page.goto("/")
+    page.get_by_label("Reference path").fill(str(dumps.write_folder(tmp_path / "a", {"x": values})))
+    page.get_by_label("Candidate path").fill(str(dumps.write_folder(tmp_path / "b", {"x": values.T})))
+    unfold(page, "Options")
+    page.get_by_label("Accepted layouts").fill("transpose, rope_interleave")
+    page.get_by_label("Effort").fill("full")
+    compare(page)
+    assert entry_opened(page, server)["verdict"] == "match"
+
+
 def test_an_option_that_makes_no_sense_is_said_and_nothing_is_lost(page: Page, tmp_path: Path) -> None:
     page.goto("/")
     page.get_by_label("Reference path").fill("/a")

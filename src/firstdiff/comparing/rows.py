@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from firstdiff.trace.order import layer_and_stage
 
 _NESTED = re.compile(r"(?:.*[._/])?(?:layers?|h|blocks?|blk)[._](\d+)(?:[._](.+))?")
 _MARKS_SOUND = frozenset({"audio", "sample_rate", "sampling_rate", "samplerate", "sr"})
+# comparing sounds takes many times their size in memory; rows are measured in several threads
+_ONE_SOUND_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,10 @@ def audio_of(matched: MatchedPair) -> Mapping[str, Any] | None:
     from firstdiff.audio import compare_marked
     from firstdiff.audio.scientific import has_scipy
 
-    report = compare_marked(matched.references[0], matched.candidates[0]) if has_scipy() else None
+    if not has_scipy():
+        return None
+    with _ONE_SOUND_AT_A_TIME:
+        report = compare_marked(matched.references[0], matched.candidates[0])
     return None if report is None else report.as_plain()
 
 

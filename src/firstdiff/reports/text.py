@@ -19,7 +19,7 @@ _STYLE = {"match": "green", "mismatch": "red", "failed": "red", "missing": "yell
 # a comparison of so few rows is shown row by row
 _SHORT = 16
 _MOST_ROWS = 60
-_MOST_INTRODUCED = 8
+_MOST_INTRODUCED = 5
 _SEVERITY = {"failed": 0, "mismatch": 1, "missing": 2, "extra": 3, "match": 4}
 
 

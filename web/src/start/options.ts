@@ -7,6 +7,8 @@ export interface OptionsForm {
   rtol: string;
   tolerances: string;
   layerOffset: string;
+  acceptLayout: string;
+  effort: string;
   equalNan: boolean;
   allowMissing: boolean;
   allowExtra: boolean;
@@ -19,6 +21,8 @@ export const NO_OPTIONS: Readonly<OptionsForm> = {
   rtol: "",
   tolerances: "",
   layerOffset: "",
+  acceptLayout: "",
+  effort: "",
   equalNan: false,
   allowMissing: false,
   allowExtra: false,
@@ -33,6 +37,8 @@ export function optionsOf(form: OptionsForm): Options {
     rtol: toleranceOf("relative", form.rtol),
     tolerances: form.tolerances.trim() || null,
     layer_offset: layersOf(form.layerOffset),
+    accept_layout: form.acceptLayout.split(/[\s,]+/).filter(Boolean),
+    effort: effortOf(form.effort),
     equal_nan: form.equalNan,
     allow_missing: form.allowMissing,
     allow_extra: form.allowExtra,
@@ -55,6 +61,15 @@ function layersOf(text: string): number | null {
   throw new Error(`The layer offset is “${text}”: a whole number such as 1 or -1 was expected.`);
 }
 
+function effortOf(text: string): number | "full" | null {
+  const word = text.trim();
+  if (!word) return null;
+  if (word.toLowerCase() === "full") return "full";
+  const value = Number(word);
+  if (Number.isFinite(value) && value >= 0) return value;
+  throw new Error(`The effort is “${text}”: seconds such as 10, or “full”, were expected.`);
+}
+
 /** In words, what differs from the defaults: shown while the section is closed. */
 export function changedOptions(form: OptionsForm): string[] {
   const said: [boolean, string][] = [
@@ -62,6 +77,8 @@ export function changedOptions(form: OptionsForm): string[] {
     [form.rtol.trim() !== "", `rtol ${form.rtol}`],
     [form.tolerances.trim() !== "", "own tolerance rules"],
     [form.layerOffset.trim() !== "", `layer offset ${form.layerOffset}`],
+    [form.acceptLayout.trim() !== "", `layouts accepted: ${form.acceptLayout.trim()}`],
+    [form.effort.trim() !== "", `effort ${form.effort.trim()}`],
     [form.equalNan, "NaN equals NaN"],
     [form.allowMissing, "missing allowed"],
     [form.allowExtra, "extra allowed"],
