@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from firstdiff.readers import open_trace as open_trace
     from firstdiff.reports.assertion import assert_match as assert_match
     from firstdiff.trace import Trace as Trace
+    from firstdiff.workflows.golden_inputs import load_golden as load_golden
 
 # everything public, and where it comes from: imported when first asked for, since most are not needed at once
 _PUBLIC = {
@@ -25,11 +26,12 @@ _PUBLIC = {
     "assert_match": "firstdiff.reports.assertion",
     "capture": "firstdiff.capturing",
     "compare": "firstdiff.comparing",
+    "load_golden": "firstdiff.workflows.golden_inputs",
     "open_trace": "firstdiff.readers",
     "record": "firstdiff.capturing",
     "tap": "firstdiff.capturing",
 }
-__all__ = ["Trace", "__version__", "assert_match", "capture", "compare", "open_trace", "record", "tap"]
+__all__ = ["Trace", "__version__", "assert_match", "capture", "compare", "load_golden", "open_trace", "record", "tap"]
 
 
 def __getattr__(name: str) -> Any:

@@ -157,3 +157,13 @@ def _default_mode() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
+
+
+def command_output(side: str) -> Callable[[str], None]:
+    """Return what shows the lines of a command on stderr as they come, so that stdout holds results alone."""
+
+    def show(line: str) -> None:
+        sys.stderr.write(paint(f"{side} | {shown(line)}", "dim", sys.stderr) + "\n")
+        sys.stderr.flush()
+
+    return show

@@ -34,10 +34,13 @@ COMMANDS = (
     "demo",
     "diagnose",
     "explain",
+    "golden",
+    "init",
     "inspect",
     "pair",
     "plugins",
     "serve",
+    "validate",
 )
 
 

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from firstdiff.errors import FirstdiffError
+from firstdiff.workflows.commands import fill, split_command
+from firstdiff.workflows.project import find_project, load_project
+from firstdiff.workflows.project_template import write_project
+from tests.workflows.scratch import scratch_project
+
+
+def test_a_project_is_found_from_a_folder_below(tmp_path: Path) -> None:
+    scratch_project(tmp_path)
+    below = tmp_path / "src" / "deep"
+    below.mkdir(parents=True)
+    assert find_project(below) == tmp_path / "firstdiff.toml"
+
+
+def test_paths_are_relative_to_the_file_and_components_keep_their_order(tmp_path: Path) -> None:
+    project = load_project(scratch_project(tmp_path) / "firstdiff.toml")
+    assert [component.name for component in project.components] == ["tokenizer", "embedding", "encoder", "head"]
+    assert project.golden.folder == tmp_path / "golden"
+    assert project.inputs["short"].main_file == tmp_path / "ids.txt"
+    assert project.golden.code == (tmp_path / "reference.py",)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[candidat]\n", "candidat is no entry of it (did you mean candidate?)"),
+        ('[candidate]\ncomand = "x"\n', "[candidate] comand is no entry of it (did you mean command?)"),
+        ("[candidate]\ncommand = []\n", "[candidate] command is empty"),
+        ("[candidate]\ncommand = 'a \"b'\n", "cannot be split into words (No closing quotation)"),
+        ('[candidate]\ncommand = "x"\ntimeout = -1\n', "timeout is -1; it takes seconds above 0"),
+        (
+            '[candidate]\ncommand = "x {input.text}"\n[inputs.a]\ntxt = "hi"\n',
+            "{input.text}, which input set 'a' does not",
+        ),
+        ('[inputs.a]\ntext = "in/none.txt"\n', "[inputs.a] text: in/none.txt does not exist"),
+        ('[inputs."../a"]\ntext = "hi"\n', "input set '../a' cannot name a folder"),
+        ('[components]\nfull = ["x"]\n', "full cannot name a component"),
+        ("[components]\nmel = []\n", "[components] mel is empty"),
+        ('[golden]\ncode = ["*.jl"]\n', "[golden] code: *.jl matches no file"),
+        ("[golden\n", "is not valid TOML"),
+        ('[[tolerances]]\nname = "x("\natol = 1\n', "is not a regular expression"),
+    ],
+)
+def test_a_wrong_entry_is_named(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "firstdiff.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(FirstdiffError) as error:
+        load_project(tmp_path / "firstdiff.toml")
+    assert says in str(error.value)
+    assert str(error.value).startswith(str(tmp_path / "firstdiff.toml"))
+
+
+def test_windows_paths_keep_their_backslashes() -> None:
+    assert split_command(r'C:\ports\a.exe --in "C:\my data\x.txt"', windows=True) == [
+        r"C:\ports\a.exe",
+        "--in",
+        r"C:\my data\x.txt",
+    ]
+    assert split_command(r"port 'a b' c\ d", windows=False) == ["port", "a b", "c d"]
+
+
+def test_a_value_stays_one_word_whatever_is_in_it() -> None:
+    words = fill(["port", "--text={input.text}", "{trace}"], {"text": "a b; $HOME {trace}"}, None, Path("t"))
+    assert words == ["port", "--text=a b; $HOME {trace}", "t"]
+
+
+def test_init_finds_programs_inputs_and_weights(tmp_path: Path) -> None:
+    scratch_project(tmp_path)
+    (tmp_path / "firstdiff.toml").unlink()
+    for name in ("reference.py", "port.py"):
+        (tmp_path / name).write_text("import firstdiff as fd\n", encoding="utf-8")
+    (tmp_path / "inputs").mkdir()
+    (tmp_path / "inputs" / "a long name.txt").write_text("1", encoding="utf-8")
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    path, _ = write_project(tmp_path)
+    project = load_project(path)
+    assert project.command("reference").words == ("python", "reference.py", "{input.data}")
+    assert project.command("candidate").words[1] == "port.py"
+    assert project.inputs["a_long_name"].values == {"data": "inputs/a long name.txt"}
+    assert project.golden.files["weights"] == tmp_path / "model.safetensors"
+    with pytest.raises(FirstdiffError, match="exists already"):
+        write_project(tmp_path)
+
+
+def test_init_knows_a_crate(tmp_path: Path) -> None:
+    (tmp_path / "Cargo.toml").write_text('[package]\nname = "tts"\n', encoding="utf-8")
+    path, found = write_project(tmp_path)
+    assert found.candidate == "./target/release/tts"
+    assert load_project(path).reference is None

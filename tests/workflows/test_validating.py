@@ -1,0 +1,302 @@
+"""The golden workflow end to end, through the command line and with real programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Done
+from tests.workflows.scratch import COMPONENTS, changed, scratch_project, write_port
+
+Run = Callable[..., Done]
+
+
+def test_a_faithful_port_passes(golden: Path, firstdiff: Run) -> None:
+    done = firstdiff("validate")
+    assert (done.code, done.out.splitlines()[0]) == (
+        0,
+        "PASS short: 4 of 4 components pass, 5 of 5 golden tensors checked",
+    )
+    assert "candidate | done with 5" in done.err
+    header = json.loads((golden / "trace.json").read_text(encoding="utf-8"))
+    assert set(header["golden"]["code"]) == {"reference.py"}
+    assert set(header["files"]) == {"weights"}
+
+
+def test_the_first_broken_component_and_its_cause_are_named(golden: Path, project: Path, firstdiff: Run) -> None:
+    write_port(project, changed("x / 1.5", "x / 1.5 + 0.25"))
+    done = firstdiff("validate", "--format", "json")
+    result = json.loads(done.out)
+    assert done.code == 1
+    assert [component["state"] for component in result["components"]] == ["pass", "pass", "fail", "fail"]
+    assert (result["first"], result["cause"]) == ("encoder.norm", "offset.constant")
+    text = firstdiff("validate").out
+    assert "VALUE MISMATCH  encoder.norm  max 0.25, mean 0.25" in text
+    assert "Cause: offset.constant" in text
+
+
+def test_a_transposed_tensor_says_what_would_fit(golden: Path, project: Path, firstdiff: Run) -> None:
+    turned = "[embedded[n * 4 + k] / 1.5 for k in range(4) for n in range(len(ids))], [4, len(ids)]"
+    write_port(project, changed("[x / 1.5 for x in embedded], [len(ids), 4]", turned))
+    done = firstdiff("validate", "--component", "encoder")
+    assert done.code == 1
+    assert "SHAPE MISMATCH  encoder.norm  expected [5, 4], got [4, 5]; it would fit as 'a b -> b a'" in done.out
+    assert "tokenizer" not in done.out
+    assert "1 components" not in done.out.replace("0 of 1 components", "")
+
+
+def test_a_component_is_recorded_alone(golden: Path, project: Path, firstdiff: Run) -> None:
+    assert firstdiff("validate", "--component", "embedding").code == 0
+    lines = (project / ".firstdiff" / "candidate" / "short" / "tensors.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["name"] for line in lines] == ["embed.out"]
+
+
+def test_a_tensor_nobody_recorded_is_no_pass(golden: Path, project: Path, firstdiff: Run) -> None:
+    write_port(project, changed('tap("encoder.norm", ', "(lambda x, shape: x)("))
+    assert firstdiff("validate").code == 0
+    done = firstdiff("validate", "--require-all")
+    assert done.code == 1
+    assert "NOT RECORDED: the candidate did not record encoder.norm" in done.out
+    write_port(project, changed('tap("embed.out", ', "(lambda x, shape: x)("))
+    done = firstdiff("validate")
+    assert done.code == 1
+    assert "embedding  NOT CHECKED      0/1" in done.out
+
+
+def test_a_component_that_matches_nothing_fails_and_says_so(project: Path, firstdiff: Run) -> None:
+    scratch_project(project, components=COMPONENTS + 'vocoder = ["head.logit"]\n')
+    firstdiff("golden")
+    done = firstdiff("validate")
+    assert done.code == 1
+    assert "head.logit matches no tensor of the golden (did you mean head.logits" in done.out
+    done = firstdiff("validate", "--component", "encodr")
+    assert done.code == 2
+    assert "has no component 'encodr' (did you mean encoder" in done.err
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [("ids.txt", "input ids changed since the golden"), ("weights.bin", "file weights changed since the golden")],
+)
+def test_other_inputs_are_the_answer_and_no_cause_is_looked_for(
+    golden: Path,
+    project: Path,
+    firstdiff: Run,
+    file: str,
+    says: str,
+) -> None:
+    (project / file).write_text("3 1 4 1 6", encoding="utf-8")
+    done = firstdiff("validate")
+    assert done.code == 1
+    assert says in done.out
+    assert "Cause" not in done.out
+    assert json.loads(firstdiff("validate", "--format", "json").out)["cause"] is None
+    assert firstdiff("golden", "--check").code == 1
+    assert firstdiff("golden").code == 0
+    assert firstdiff("validate").code == 0
+
+
+def test_what_both_runs_say_of_their_vocabulary_comes_first(project: Path, firstdiff: Run) -> None:
+    text = (project / "firstdiff.toml").read_text(encoding="utf-8")
+    for side, size in (("reference", 100), ("candidate", 101)):
+        text = text.replace(f"[{side}]\n", f"[{side}]\nenv = {{ HEADER = '{{\"vocab_size\": {size}}}' }}\n")
+    (project / "firstdiff.toml").write_text(text, encoding="utf-8")
+    firstdiff("golden")
+    done = firstdiff("validate")
+    assert done.code == 1
+    assert "the vocabulary sizes differ: 100 in the reference, 101 in the candidate" in done.out
+
+
+def test_given_tensors_that_differ_come_first(project: Path, firstdiff: Run) -> None:
+    scratch_project(project, more='inputs = ["embed.*"]', port=changed("3.7 * n", "3.8 * n"))
+    firstdiff("golden")
+    done = firstdiff("validate")
+    assert "input embed.out differs: " in done.out
+    assert "Cause" not in done.out
+
+
+def test_changed_code_of_the_reference_and_another_version_are_said(
+    golden: Path,
+    project: Path,
+    firstdiff: Run,
+) -> None:
+    header = json.loads((golden / "trace.json").read_text(encoding="utf-8"))
+    header["golden"]["firstdiff"] = "0.0.7"
+    (golden / "trace.json").write_text(json.dumps(header), encoding="utf-8")
+    with (project / "reference.py").open("a", encoding="utf-8") as file:
+        file.write("# more\n")
+    done = firstdiff("validate")
+    assert done.code == 0
+    assert "code of the reference, reference.py changed since the golden was made" in done.out
+    assert "the golden was made with firstdiff 0.0.7" in done.out
+    (golden / "trace.json").write_text(json.dumps({**header, "version": 9}), encoding="utf-8")
+    done = firstdiff("validate")
+    assert (done.code, "is a trace of version 9" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("port", "says", "code"),
+    [
+        ("raise SystemExit('no weights')", "the candidate command ended with exit code 1 after", 2),
+        ("print('nothing')", "recorded nothing: it must write a trace", 2),
+        ("import recorder", "its trace holds no tensor; does it tap any?", 2),
+        (changed("mixed = ", "1 / 0\nmixed = "), "ERROR: the candidate command ended with exit code 1", 1),
+        (changed("mixed = ", "import os; os.kill(os.getpid(), 9)\nmixed = "), "was ended by SIGKILL", 1),
+    ],
+)
+def test_a_port_that_fails_says_why(
+    golden: Path,
+    project: Path,
+    firstdiff: Run,
+    port: str,
+    says: str,
+    code: int,
+) -> None:
+    assert firstdiff("validate").code == 0
+    write_port(project, port)
+    done = firstdiff("validate")
+    assert done.code == code
+    assert says in done.out + done.err
+    if code == 2:  # what was recorded earlier is still there
+        kept = project / ".firstdiff" / "candidate" / "short" / "tensors.jsonl"
+        assert len(kept.read_text(encoding="utf-8").splitlines()) == 5
+    else:
+        assert "PASS          encoder.norm" in done.out
+        assert "its last lines: " in done.out or "SIGKILL" in says
+
+
+def test_a_command_that_is_not_there_or_cannot_run(golden: Path, project: Path, firstdiff: Run) -> None:
+    text = (project / "firstdiff.toml").read_text(encoding="utf-8")
+    (project / "prot").write_text("", encoding="utf-8")
+    start, end = text.index("command", text.index("[candidate]")), text.index("timeout")
+    for command, says in (
+        ("./port", "'./port' does not exist (did you mean"),
+        ("./prot", "cannot be started (Permission"),
+    ):
+        changed_text = f'{text[:start]}command = "{command}"\n{text[end:]}'
+        (project / "firstdiff.toml").write_text(changed_text, encoding="utf-8")
+        done = firstdiff("validate")
+        assert (done.code, says in done.err) == (2, True), done.err
+
+
+def test_a_port_that_hangs_is_stopped_with_its_children(golden: Path, project: Path, firstdiff: Run) -> None:
+    text = (project / "firstdiff.toml").read_text(encoding="utf-8")
+    (project / "firstdiff.toml").write_text(text.replace("timeout = 20", "timeout = 1"), encoding="utf-8")
+    child = "subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(60)'])"
+    write_port(
+        project, f"import subprocess, sys\nchild = {child}\n" + "print('child', child.pid, flush=True)\nchild.wait()\n"
+    )
+    done = firstdiff("validate")
+    assert done.code == 2
+    assert "was stopped after 1 s, the time limit" in done.err
+    pid = int(done.err.split("child ")[1].split()[0])
+    assert _gone(pid)
+
+
+def test_ctrl_c_ends_the_port_and_keeps_the_golden(golden: Path, project: Path) -> None:
+    write_port(project, "import os, time\nprint('pid', os.getpid(), flush=True)\ntime.sleep(60)\n")
+    command = [sys.executable, "-m", "firstdiff", "validate"]
+    with subprocess.Popen(command, cwd=project, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        pid = next(int(line.split()[-1]) for line in process.stderr if "pid" in line)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert "stopped" in said
+    assert _gone(pid)
+    assert not list((project / ".firstdiff" / "candidate").iterdir())
+    assert not (project / ".firstdiff" / "running.json").exists()
+
+
+def test_half_a_trace_of_the_reference_does_not_replace_a_golden(golden: Path, project: Path, firstdiff: Run) -> None:
+    before = (golden / "tensors.jsonl").read_bytes()
+    with (project / "reference.py").open("a", encoding="utf-8") as file:
+        file.write("raise SystemExit(3)\n")
+    done = firstdiff("golden")
+    assert (done.code, "the reference command ended with exit code 3" in done.err) == (2, True)
+    (project / "reference.py").write_text(
+        changed("print(", "import recorder; recorder.LINES.write('{\"na'); recorder.LINES.flush()\nprint("),
+        encoding="utf-8",
+    )
+    done = firstdiff("golden")
+    assert (done.code, "left half a trace" in done.err) == (2, True)
+    assert (golden / "tensors.jsonl").read_bytes() == before
+    assert [path.name for path in golden.parent.iterdir()] == ["short"]
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="permissions do not stop this user")
+def test_a_folder_that_cannot_be_written_is_said(golden: Path, project: Path, firstdiff: Run) -> None:
+    golden.parent.chmod(0o555)
+    try:
+        done = firstdiff("golden")
+    finally:
+        golden.parent.chmod(0o755)
+    assert (done.code, "cannot write to" in done.err) == (2, True)
+    assert golden.exists()
+
+
+def test_a_file_where_the_golden_folder_should_be_is_said(project: Path, firstdiff: Run) -> None:
+    (project / "golden").write_text("", encoding="utf-8")
+    done = firstdiff("golden")
+    assert (done.code, "cannot write to" in done.err) == (2, True)
+
+
+def test_two_folders_without_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, firstdiff: Run) -> None:
+    monkeypatch.chdir(tmp_path)
+    for side, gain in (("golden", 1.0), ("mine", 1.0), ("wrong", 1.5)):
+        (tmp_path / side).mkdir()
+        np.save(tmp_path / side / "mel.npy", np.linspace(1, 2, 12, dtype=np.float32) * gain)
+        np.save(tmp_path / side / "ids.npy", np.arange(5))
+    assert firstdiff("validate", "--golden", "golden", "mine").code == 0
+    done = firstdiff("validate", "--golden", "golden", "wrong")
+    assert done.code == 1
+    assert "mel        FAIL       1/1" in done.out
+    assert firstdiff("validate", "--golden", "golden", "wrong", "--component", "ids").code == 0
+    assert firstdiff("validate", "--golden", "golden", "wrong", "--atol", "2").code == 0
+    done = firstdiff("validate")
+    assert (done.code, "`firstdiff init` writes one" in done.err) == (2, True)
+    done = firstdiff("validate", "--golden", "nowhere", "wrong")
+    assert (done.code, "nowhere: does not exist; `firstdiff golden` makes it" in done.err) == (2, True)
+
+
+def test_a_floor_is_measured_by_more_runs(project: Path, firstdiff: Run) -> None:
+    done = firstdiff("golden", "--floor", "1")
+    assert (done.code, "4 with a noise floor" in done.out) == (0, True), done.out + done.err
+    assert firstdiff("validate").code == 0
+
+
+def test_a_port_that_asks_for_golden_inputs_is_judged_component_by_component(
+    golden: Path,
+    project: Path,
+    firstdiff: Run,
+) -> None:
+    asks = "import firstdiff as fd\nembedded = [float(x) for x in fd.load_golden('embed.out', embedded).ravel()]\n"
+    wrong = changed("3.7 * n", "3.8 * n")
+    write_port(project, changed("normed = ", asks + "normed = ", wrong))
+    text = (project / "firstdiff.toml").read_text(encoding="utf-8")
+    (project / "firstdiff.toml").write_text(text.replace('"-S", "port.py"', '"port.py"'), encoding="utf-8")
+    states = [
+        part["state"] for part in json.loads(firstdiff("validate", "--isolate", "--format", "json").out)["components"]
+    ]
+    assert states == ["pass", "fail", "pass", "pass"]
+
+
+def _gone(pid: int) -> bool:
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except OSError:
+            return True
+        if Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+            return True
+        time.sleep(0.05)
+    return False
