@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from firstdiff.capturing import capture as capture
     from firstdiff.capturing import record as record
     from firstdiff.capturing import tap as tap
+    from firstdiff.checks import check as check
     from firstdiff.comparing import compare as compare
     from firstdiff.readers import open_trace as open_trace
     from firstdiff.reports.assertion import assert_match as assert_match
@@ -25,13 +26,25 @@ _PUBLIC = {
     "Trace": "firstdiff.trace",
     "assert_match": "firstdiff.reports.assertion",
     "capture": "firstdiff.capturing",
+    "check": "firstdiff.checks",
     "compare": "firstdiff.comparing",
     "load_golden": "firstdiff.workflows.golden_inputs",
     "open_trace": "firstdiff.readers",
     "record": "firstdiff.capturing",
     "tap": "firstdiff.capturing",
 }
-__all__ = ["Trace", "__version__", "assert_match", "capture", "compare", "load_golden", "open_trace", "record", "tap"]
+__all__ = [
+    "Trace",
+    "__version__",
+    "assert_match",
+    "capture",
+    "check",
+    "compare",
+    "load_golden",
+    "open_trace",
+    "record",
+    "tap",
+]
 
 
 def __getattr__(name: str) -> Any:

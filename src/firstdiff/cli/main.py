@@ -30,6 +30,7 @@ COMMANDS = (
     "calibrate",
     "capture",
     "causes",
+    "check",
     "compare",
     "demo",
     "diagnose",
