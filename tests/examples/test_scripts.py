@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -90,13 +89,6 @@ def test_a_vocabulary_of_another_size_is_refused(tiny_run: Path, run_script: Run
     (tmp_path / "vocab.json").write_text('["a", "b"]')
     refused = run_script("generate.py", "--weights", tmp_path, fails=True)
     assert "vocab.json has 2 characters" in refused.error
-
-
-def test_rules_are_about_taps_of_the_sampler(run_script: Run, random_weights: Path, tmp_path: Path) -> None:
-    rules = tomllib.loads((EXAMPLE / "rules.toml").read_text(encoding="utf-8"))["rules"]
-    run_script("generate.py", "--weights", random_weights, "--steps", 1, "--trace", tmp_path / "t")
-    taps = {tensor.record.name for tensor in fd.open_trace(tmp_path / "t").tensors}
-    assert {rule["name"] for rule in rules} <= taps
 
 
 def test_the_trained_model_writes_text(run_script: Run) -> None:
