@@ -1,0 +1,237 @@
+"""Compare two sets of weights: found, missing, unused, differing, transposed, tied, unfolded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from firstdiff.comparing import OnProgress, Options, compare_traces
+from firstdiff.diagnose.replayed.fresh import fresh_words
+from firstdiff.dtypes import doubles
+from firstdiff.errors import UsageError, did_you_mean
+from firstdiff.readers import open_trace
+from firstdiff.schema import Pair, Verdict
+from firstdiff.trace import Tensor, Trace
+from firstdiff.workflows.folded_weights import FoldedWeights, fold_weights
+from firstdiff.workflows.project import Component
+from firstdiff.workflows.validation import OTHER, component_name
+
+WeightState = Literal["same", "quantised", "transposed", "tied", "missing", "unused", "differing", "failed"]
+GOOD: frozenset[WeightState] = frozenset({"same", "quantised", "transposed", "tied"})
+
+_BITS = re.compile(r"Q(\d)|FP(\d)")
+_NUMBER = re.compile(r"\d+")
+_MOST_GROUPS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightResult:
+    """One weight. `unfolded` is the side that holds it as gain and direction; `cause` is a cause code."""
+
+    name: str
+    component: str
+    state: WeightState
+    text: str
+    unfolded: str | None = None
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsReport:
+    """The result for all weights, and the components they were grouped by."""
+
+    reference: str
+    candidate: str
+    verdict: Verdict
+    components: tuple[str, ...]
+    weights: tuple[WeightResult, ...]
+    warnings: tuple[str, ...] = ()
+
+    def count(self, component: str, *states: WeightState) -> int:
+        return sum(weight.component == component and weight.state in states for weight in self.weights)
+
+    def unfolded(self, component: str) -> int:
+        return sum(weight.component == component and weight.unfolded is not None for weight in self.weights)
+
+
+def compare_weights(
+    reference: Path,
+    candidate: Path,
+    *,
+    components: Sequence[Component] = (),
+    allow_missing: bool = False,
+    allow_extra: bool = False,
+    on_progress: OnProgress | None = None,
+) -> WeightsReport:
+    """Compare checkpoints of any format, or the parameters of two traces.
+
+    components: stages to group by; layers and modules if left out
+    allow_missing, allow_extra: let weights that only one side has pass
+    """
+    sides = [_weights_of(open_trace(path)) for path in (reference, candidate)]
+    folded = fold_weights(sides[0], sides[1])
+    compared = compare_traces(folded.reference, folded.candidate, Options.of(diagnose=False, effort=2.0), on_progress)
+    judge = _Judge(folded, compared.pairs)
+    groups = components or _groups([pair.name for pair in compared.pairs])
+    results = [replace(judge.result(pair), component=component_name(pair.name, groups)) for pair in compared.pairs]
+    passing = GOOD | ({"missing"} if allow_missing else set()) | ({"unused"} if allow_extra else set())
+    verdict: Verdict = "match" if all(result.state in passing for result in results) else "mismatch"
+    if not any(pair.metrics for pair in compared.pairs):
+        verdict = "not_compared"
+    names = dict.fromkeys(result.component for result in results)
+    return WeightsReport(
+        reference=str(reference),
+        candidate=str(candidate),
+        verdict=verdict,
+        components=tuple(names),
+        weights=tuple(results),
+        warnings=compared.warnings,
+    )
+
+
+def _weights_of(trace: Trace) -> Trace:
+    """Return the parameters of a recorded run, or everything in a checkpoint, as parameters."""
+    recorded = [tensor for tensor in trace if tensor.record.role in ("param", "buffer")]
+    stated = any(tensor.record.role is not None for tensor in trace)
+    if stated and not recorded:
+        raise UsageError(f"{trace.path}: is a trace without parameters; record them, or name the checkpoint")
+    kept = recorded or [replace(tensor, record=replace(tensor.record, role="param")) for tensor in trace]
+    return Trace(trace.path, tuple(kept), trace.header, trace.order, trace.warnings)
+
+
+class _Judge:
+    """Says what became of each weight; values are read again only for those that are in doubt."""
+
+    def __init__(self, folded: FoldedWeights, pairs: Sequence[Pair]) -> None:
+        self._folded = folded
+        self._unused = [pair.name for pair in pairs if pair.status == "extra"]
+        self._missing = [pair.name for pair in pairs if pair.status == "missing"]
+        self._sides: dict[str, Mapping[str, Tensor]] = {
+            "reference": {tensor.name: tensor for tensor in folded.reference},
+            "candidate": {tensor.name: tensor for tensor in folded.candidate},
+        }
+
+    def result(self, pair: Pair) -> WeightResult:
+        state, text, cause = self._state(pair)
+        return WeightResult(
+            name=pair.name, component=OTHER, state=state, text=text, unfolded=self._unfolded(pair), cause=cause
+        )
+
+    def _unfolded(self, pair: Pair) -> str | None:
+        if pair.reference is not None and pair.reference.name.partition(":")[0] in self._folded.in_reference:
+            return "reference"
+        if pair.candidate is not None and pair.candidate.name.partition(":")[0] in self._folded.in_candidate:
+            return "candidate"
+        return None
+
+    def _state(self, pair: Pair) -> tuple[WeightState, str, str | None]:
+        if pair.status in ("missing", "extra"):
+            return self._one_side(pair)
+        if pair.status == "failed":
+            return "failed", pair.reason or "cannot be read", None
+        if pair.status == "match":
+            return self._same(pair)
+        bits = self._bits(pair)
+        error = pair.metrics.rel_l2 if pair.metrics else None
+        if bits is not None and error is not None and error <= min(0.5, 3.0 / 2**bits):
+            return "quantised", f"{bits} bits: off by {error:.2g} of its size", None
+        return self._differing(pair)
+
+    def _same(self, pair: Pair) -> tuple[WeightState, str, str | None]:
+        if pair.alignment is not None and pair.alignment.coverage < 1:
+            return self._differing(pair)
+        if pair.alignment is not None and not pair.alignment.is_identity:
+            return "transposed", f"the same values as {pair.alignment.recipe!r}", None
+        return "same", "", None
+
+    def _one_side(self, pair: Pair) -> tuple[WeightState, str, str | None]:
+        side, state = ("reference", "missing") if pair.status == "missing" else ("candidate", "unused")
+        twin = self._twin(side, pair.name)
+        if twin is not None:
+            return "tied", f"holds the values of {twin}", None
+        near = did_you_mean(pair.name, self._unused if state == "missing" else self._missing)
+        if state == "missing":
+            return "missing", f"only the reference has it{near}", "weights.missing"
+        return "unused", f"only the candidate has it{near}", None
+
+    def _differing(self, pair: Pair) -> tuple[WeightState, str, str | None]:
+        shapes = [list(side.shape or ()) for side in (pair.reference, pair.candidate) if side]
+        if len(shapes) == 2 and shapes[0] != shapes[1]:
+            return "differing", f"shape {shapes[0]} in the reference, {shapes[1]} in the candidate", "weights.differ"
+        values = self._values("candidate", pair)
+        wanted = self._values("reference", pair)
+        direction = self._folded.in_reference.get(pair.name)
+        if direction is not None and values is not None and _equal(values, direction.values().read()):
+            return "differing", "holds the direction alone: multiply by weight_g / |weight_v|", "weights.unfolded"
+        new = fresh_words(values)
+        if new is not None and fresh_words(wanted) is None:
+            return "differing", f"looks as made and never loaded: {new}", "weights.missing"
+        figures = (
+            f"off by {pair.metrics.rel_l2:.2g} of its size" if pair.metrics and pair.metrics.rel_l2 else pair.reason
+        )
+        return "differing", figures or "values differ", "weights.differ"
+
+    def _values(self, side: str, pair: Pair) -> np.ndarray | None:
+        info = pair.reference if side == "reference" else pair.candidate
+        tensor = self._sides[side].get(info.name.partition(":")[0]) if info is not None else None
+        return None if tensor is None or tensor.source is None else tensor.source.read()
+
+    def _bits(self, pair: Pair) -> int | None:
+        """Return the bits of the coarser quantisation of a pair; None where neither side is quantised."""
+        found = []
+        for side in ("reference", "candidate"):
+            info = pair.reference if side == "reference" else pair.candidate
+            tensor = self._sides[side].get(info.name.partition(":")[0]) if info is not None else None
+            kind = _BITS.search(str(tensor.record.attrs.get("quantisation", ""))) if tensor is not None else None
+            if kind is not None:
+                found.append(int(kind[1] or kind[2]))
+        return min(found, default=None)
+
+    def _twin(self, side: str, name: str) -> str | None:
+        """Return another tensor of the same side that holds the same values: tied weights are stored once, or twice."""
+        own = self._sides[side].get(name)
+        if own is None or own.source is None or own.source.size < 2:
+            return None
+        values: np.ndarray | None = None
+        for other, tensor in self._sides[side].items():
+            source = tensor.source
+            if other == name or source is None or source.shape != own.source.shape:
+                continue
+            if values is None:
+                values = own.source.read()
+            if np.array_equal(values[:1], source.read(slice(0, 1))) and np.array_equal(values, source.read()):
+                return other
+        return None
+
+
+def _equal(ours: np.ndarray, theirs: np.ndarray) -> bool:
+    return ours.shape == theirs.shape and bool(np.allclose(doubles(ours), doubles(theirs), rtol=1e-3, atol=1e-6))
+
+
+def _groups(names: Sequence[str]) -> tuple[Component, ...]:
+    """Group weights by layer stack or module: `model.layers.*`, `model.embed_tokens`."""
+    for depth in (None, 2, 1):
+        groups = tuple(dict.fromkeys(_group(name, depth) for name in names))
+        if len(groups) <= _MOST_GROUPS:
+            break
+    return tuple(Component(group, tuple(_globs(group))) for group in sorted(groups, key=lambda group: -len(group)))
+
+
+def _group(name: str, depth: int | None) -> str:
+    parts = name.split(".")
+    number = next((place for place, part in enumerate(parts) if _NUMBER.fullmatch(part)), None)
+    if number is not None:
+        return ".".join([*parts[:number], "*"])
+    kept = parts[:-1] or parts
+    return ".".join(kept if depth is None else kept[:depth])
+
+
+def _globs(group: str) -> Iterator[str]:
+    yield group
+    if not group.endswith("*"):
+        yield f"{group}.*"
