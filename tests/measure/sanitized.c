@@ -44,7 +44,8 @@ static void scan_all(int64_t reference_type, int64_t candidate_type, int64_t row
                  .channel_rows = 1 + kind, .sampled = n > 3000, .full = kind == 2, .smallest_normal = 0x1p-126,
                  .rows = calloc((size_t)(groups * FIGURES), sizeof(double)),
                  .channels = calloc((size_t)(FIGURES * (row + CHANNEL_ROOM)), sizeof(double)),
-                 .bins = calloc(1 << (63 - BIN_SHIFT), sizeof(int64_t)), .cells = calloc(CELL_SLOTS, sizeof(Cell))};
+                 .bins = calloc(1 << (63 - BIN_SHIFT), sizeof(int64_t)), .cells = calloc(CELL_SLOTS, sizeof(Cell)),
+                 .used = calloc(MOST_CELLS, sizeof(uint16_t))};
     char *r = random_values(reference_type, n, kind), *c = random_values(candidate_type, n, kind);
     int64_t cut = n / 3;
     Figures figures;
@@ -56,7 +57,7 @@ static void scan_all(int64_t reference_type, int64_t candidate_type, int64_t row
         printf("figures that cannot be: %lld of %lld elements\n", (long long)figures.elements, (long long)n);
         exit(1);
     }
-    free(plan.rows), free(plan.channels), free(plan.bins), free(plan.cells), free(r), free(c);
+    free(plan.rows), free(plan.channels), free(plan.bins), free(plan.cells), free(plan.used), free(r), free(c);
 }
 
 int main(void)

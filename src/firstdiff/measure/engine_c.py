@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from ctypes import byref
 from typing import final
 
@@ -12,7 +13,7 @@ from firstdiff.measure import library as c
 from firstdiff.measure.accumulator import Accumulator, Moments, NonFinite
 from firstdiff.measure.envelope import Cells
 from firstdiff.measure.hull import Hull
-from firstdiff.measure.passes import Details, EngineCalls
+from firstdiff.measure.passes import Bounds, Details, EngineCalls
 from firstdiff.measure.plan import Allowed, PairPlan
 from firstdiff.measure.sketch import BINS, Histogram, Sketch
 from firstdiff.measure.sums import FIGURES, RowPart
@@ -31,21 +32,16 @@ def _library() -> c.Library:
 
 @final
 class Stretch:
-    """Windows scanned one after the other."""
+    """Windows scanned one after the other; `rows` and `channels`, all 0, take their sums."""
 
-    def __init__(self, plan: PairPlan, start: int, stop: int) -> None:
+    def __init__(self, plan: PairPlan, start: int, rows: np.ndarray, channels: np.ndarray | None) -> None:
         self._library = _library()
         self._plan = plan
-        rows = plan.rows
-        self._first, groups = rows.groups(start, stop)
-        self._rows = np.zeros((groups, FIGURES))
-        self._channels = np.zeros((FIGURES, rows.row + c.CHANNEL_ROOM)) if rows.channel_rows else None
-        self._bins = _own.counts
-        self._cells = np.zeros((c.CELL_SLOTS, 2), np.uint32)
-        self._told = _plan_struct(plan, self._bins)
-        self._told.rows, self._told.cells = _address(self._rows), _address(self._cells)
-        self._told.first_group = self._first
-        self._told.channels = None if self._channels is None else _address(self._channels)
+        self._first = plan.rows.groups(start, start)[0]
+        self._rows, self._channels = rows, channels
+        self._told = _plan_struct(plan)
+        self._told.rows, self._told.first_group = _address(rows), self._first
+        self._told.channels = None if channels is None else _address(channels)
         self._figures = c.Figures()
         self._library.begin(byref(self._figures))
 
@@ -78,8 +74,8 @@ class Stretch:
                 found.both_nan, found.equal_inf, found.conflicting, found.first_conflict, found.first_both_nan
             ),
             hull=_hull(found),
-            sketch=_sketch(found.sketch, self._bins, self._plan),
-            cells=_cells(found, self._cells),
+            sketch=_sketch(found.sketch, self._plan),
+            cells=_cells(found),
             rows=[RowPart(self._first, self._rows, channels)],
         )
 
@@ -87,15 +83,14 @@ class Stretch:
 def detail_window(reference: np.ndarray, candidate: np.ndarray, plan: PairPlan, allowed: Allowed) -> Details:
     """Count the elements outside a tolerance; with a full plan, sketch all of them, too."""
     r, d = np.ascontiguousarray(reference), np.ascontiguousarray(candidate)
-    bins = _own.counts
-    told, found = _plan_struct(plan, bins), c.Figures()
+    told, found = _plan_struct(plan), c.Figures()
     engine = _library()
     engine.begin(byref(found))
     outside = engine.count_outside(byref(told), byref(found), _address(r), _address(d), r.size, *allowed)
-    return Details(outside, _sketch(found.sketch, bins, plan) if plan.full else None)
+    return Details(outside, _sketch(found.sketch, plan) if plan.full else None)
 
 
-def _plan_struct(plan: PairPlan, bins: np.ndarray) -> c.Plan:
+def _plan_struct(plan: PairPlan) -> c.Plan:
     rows = plan.rows
     assert plan.grid is not None, "floats have a spacing"
     return c.Plan(
@@ -107,7 +102,7 @@ def _plan_struct(plan: PairPlan, bins: np.ndarray) -> c.Plan:
         sampled=plan.sampled,
         full=plan.full,
         smallest_normal=plan.grid.tiny,
-        bins=_address(bins),
+        **_own.addresses,
     )
 
 
@@ -116,17 +111,21 @@ def _address(array: np.ndarray) -> int:
     return address
 
 
-class _Bins(threading.local):
-    """A count for every bin, all 0; whoever used some sets them back to 0."""
+class _Tables(threading.local):
+    """Tables of a thread for one stretch at a time; whoever filled some of their entries sets them back to 0."""
 
     def __init__(self) -> None:
-        self.counts = np.zeros(BINS, np.int64)
+        self.bins = np.zeros(BINS, np.int64)
+        self.cells = np.zeros((c.CELL_SLOTS, 2), np.uint32)
+        self.used = np.zeros(c.MOST_CELLS, np.uint16)
+        self.addresses = {name: _address(getattr(self, name)) for name in ("bins", "cells", "used")}
 
 
-_own = _Bins()
+_own = _Tables()
 
 
-def _sketch(found: c.Sketch, bins: np.ndarray, plan: PairPlan) -> Sketch:
+def _sketch(found: c.Sketch, plan: PairPlan) -> Sketch:
+    bins = _own.bins
     histogram = Histogram(zeros=int(bins[0]))
     bins[0] = 0
     if found.high_bin:
@@ -137,10 +136,12 @@ def _sketch(found: c.Sketch, bins: np.ndarray, plan: PairPlan) -> Sketch:
     return Sketch(found.count, found.relative, found.relative_sum, found.most_powers / plan.grid.eps, histogram)
 
 
-def _cells(found: c.Figures, table: np.ndarray) -> Cells:
+def _cells(found: c.Figures) -> Cells:
     if not found.cell_count:
         return Cells(found.cell_points)
-    used = table[table[:, 0] != 0].astype(np.int64)
+    slots = _own.used[: found.cell_count]
+    used = _own.cells[slots].astype(np.int64)
+    _own.cells[slots] = 0
     used = used[used[:, 0].argsort()]
     return Cells(found.cell_points, [used[:, 0]], [used[:, 1]])
 
@@ -161,4 +162,19 @@ def _moments(side: c.Side) -> Moments:
     return Moments(side.count, side.mean, side.spread, side.low, side.high, side.nan, side.inf, bool(side.whole))
 
 
-COMPILED = EngineCalls(Stretch, detail_window, gains_from_threads=True)
+def gather(plan: PairPlan, stretches: list[Bounds]) -> Callable[[int, int], Stretch]:
+    """Prepare the tables of all stretches in one piece: fresh memory for each would take as long as the scan."""
+    rows = plan.rows
+    ends = np.cumsum([0, *(rows.groups(start, stop)[1] for start, stop in stretches)]).tolist()
+    sums = np.zeros((ends[-1], FIGURES))
+    channels = np.zeros((len(stretches), FIGURES, rows.row + c.CHANNEL_ROOM)) if rows.channel_rows else None
+    numbers = {start: number for number, (start, _) in enumerate(stretches)}
+
+    def begin(start: int, _: int) -> Stretch:
+        at = numbers[start]
+        return Stretch(plan, start, sums[ends[at] : ends[at + 1]], None if channels is None else channels[at])
+
+    return begin
+
+
+COMPILED = EngineCalls(gather, detail_window, gains_from_threads=True)

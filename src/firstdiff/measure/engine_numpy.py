@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, final
 
 import numpy as np
@@ -12,7 +14,7 @@ from firstdiff.measure.accumulator import Accumulator, Rest, add_places, add_sid
 from firstdiff.measure.envelope import Cells
 from firstdiff.measure.hull import Exact
 from firstdiff.measure.numerics import Domain, dot, to_complex128, to_float64, to_numbers, total
-from firstdiff.measure.passes import Details, EngineCalls
+from firstdiff.measure.passes import Bounds, Details, EngineCalls
 from firstdiff.measure.plan import BLOCK, CELLS_PIECE, PIECE, Allowed, PairPlan
 from firstdiff.measure.sketch import Sketch
 from firstdiff.measure.sums import RowPart, RowSums
@@ -263,4 +265,8 @@ class _Sums(NamedTuple):
         return cls(top, total(block.difference), r, total(block.d), rr, cc, dd, rd, rest)
 
 
-NUMPY = EngineCalls(Stretch, detail_window, gains_from_threads=False)
+def gather(plan: PairPlan, stretches: list[Bounds]) -> Callable[[int, int], Stretch]:  # noqa: ARG001
+    return partial(Stretch, plan)
+
+
+NUMPY = EngineCalls(gather, detail_window, gains_from_threads=False)

@@ -12,10 +12,11 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "kernel"
 NAME = {"win32": "firstdiff_kernel.dll", "darwin": "firstdiff_kernel.dylib"}.get(sys.platform, "firstdiff_kernel.so")
-VERSION = 1  # of the structs below; another library is not called
+VERSION = 2  # of the structs below; another library is not called
 
 CORNERS = 64
 CELL_SLOTS = 16384
+MOST_CELLS = 12288
 CHANNEL_ROOM = 4
 TYPES = {"float32": 0, "float64": 1, "bfloat16": 2, "float16": 3}
 
@@ -53,7 +54,7 @@ class Plan(Structure):
         *((name, c_int64) for name in ("reference_type", "candidate_type", "row", "group", "first_group")),
         *((name, c_int64) for name in ("channel_rows", "sampled", "full")),
         ("smallest_normal", c_double),
-        *((name, c_void_p) for name in ("rows", "channels", "bins", "cells")),
+        *((name, c_void_p) for name in ("rows", "channels", "bins", "cells", "used")),
     )
 
 

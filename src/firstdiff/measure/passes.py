@@ -108,12 +108,13 @@ class Gathering(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EngineCalls:
-    """What it does: `gather` begins a stretch for the first pass, `detail` does the second for a window.
+    """What it does: `gather` prepares the first pass over some stretches, and returns what begins each of them;
+    `detail` does the second pass for a window.
 
     `gains_from_threads` is False where they would mostly wait for the interpreter's lock.
     """
 
-    gather: Callable[[PairPlan, int, int], Gathering]
+    gather: Callable[[PairPlan, list[Bounds]], Callable[[int, int], Gathering]]
     detail: Callable[[np.ndarray, np.ndarray, PairPlan, Allowed], Details]
     gains_from_threads: bool
 
@@ -141,8 +142,13 @@ class Passes:
         # what lies in memory need not be taken window by window
         longest = size if reference is not None and candidate is not None else window
 
+        stretches = stretches_of(size, window, plan.step)
+        if not stretches:
+            return Accumulator()
+        begin = self.engine.gather(plan, stretches)
+
         def work(start: int, stop: int) -> Accumulator:
-            gathering = self.engine.gather(plan, start, stop)
+            gathering = begin(start, stop)
             for first in range(start, stop, longest):
                 last = min(first + longest, stop)
                 gathering.add(
@@ -152,9 +158,8 @@ class Passes:
                 )
             return gathering.close()
 
-        stretches = each_part(stretches_of(size, window, plan.step), work, threads=self._threads(), progress=progress)
-        gathered = stretches[0] if stretches else Accumulator()
-        gathered.merge(*stretches[1:])
+        gathered, *others = each_part(stretches, work, threads=self._threads(), progress=progress)
+        gathered.merge(*others)
         return gathered
 
     def detail(self, plan: PairPlan, allowed: Allowed) -> Details:

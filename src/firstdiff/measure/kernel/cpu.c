@@ -11,11 +11,11 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* AVX2, and an operating system that keeps its registers. */
+/* AVX2 and FMA, and an operating system that keeps its registers. */
 static int has_avx2(void)
 {
     unsigned int a, b, c, d;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX))
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX) || !(c & bit_FMA))
         return 0;
     unsigned int low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -31,7 +31,7 @@ static int has_avx2(void)
 /* What library.py checks before it calls anything. */
 PUBLIC int firstdiff_kernel_version(void)
 {
-    return 1;
+    return 2;
 }
 
 PUBLIC int64_t firstdiff_kernel_figures(void)

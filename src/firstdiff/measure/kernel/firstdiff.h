@@ -8,6 +8,7 @@ enum { FLOAT32, FLOAT64, BFLOAT16, FLOAT16 };
 enum { COUNT, SUM_R, SUM_RR, SUM_D, SUM_DD, SUM_RD, LARGEST, FIGURES }; /* of a row or a channel */
 
 #define CHUNK 1024        /* elements summed in their own type before they become float64 */
+#define BLOCK 64          /* elements of a chunk that are looked at again together */
 #define CHANNEL_ROOM 4    /* numbers behind the last channel, so that vectors may end there */
 #define CORNERS 64        /* of the envelope's curve at most */
 #define PERIOD 65536      /* of so many elements ... */
@@ -15,6 +16,7 @@ enum { COUNT, SUM_R, SUM_RR, SUM_D, SUM_DD, SUM_RD, LARGEST, FIGURES }; /* of a 
 #define CELLS_PIECE 128   /* ... and the first of these for the cells */
 #define PIECE_STRIDE 11   /* pieces by which the sample moves on in every period */
 #define CELL_SLOTS 16384  /* of the table of cells; a power of two */
+#define MOST_CELLS 12288  /* that it takes */
 #define BIN_SHIFT 47      /* leaves a float64's exponent and 5 bits of its fraction: 32 bins an octave */
 #define OCTAVE_SHIFT 52
 
@@ -47,13 +49,14 @@ typedef struct {
  * channel_rows: every so many rows, one is summed by channels; 0: none
  * sampled: sketch and cells come from a sample; full: but the sketch from every element
  * rows: entries of FIGURES numbers, the first for the group `first_group`; channels: FIGURES arrays of `row` and some more numbers
- * bins: a count for every bin of |c - r|, all 0; cells: the table, all 0 */
+ * bins: a count for every bin of |c - r|, all 0; cells: the table, all 0; used: takes the slots that were filled */
 typedef struct {
     int64_t reference_type, candidate_type, row, group, first_group, channel_rows, sampled, full;
     double smallest_normal;
     double *rows, *channels;
     int64_t *bins;
     Cell *cells;
+    uint16_t *used;
 } Plan;
 
 /* What is gathered of a stretch; all sums are over the elements that are finite on both sides. */

@@ -5,7 +5,6 @@
 
 #define ROUNDING 0x1p-40 /* a point over the curve by a smaller share is taken as on it */
 #define FIRST_STEP 0x1p-24
-#define CHORDS 4
 
 static double slope_between(const Hull *hull, int64_t left, int64_t right)
 {
@@ -38,7 +37,8 @@ static void thin_out(Hull *hull)
     }
 }
 
-static void add_corner(Hull *hull, double x, double d)
+/* Returns whether the curve has changed. */
+static int add_corner(Hull *hull, double x, double d)
 {
     int64_t at = 1;
     while (at <= hull->count && hull->x[at] < x)
@@ -46,7 +46,7 @@ static void add_corner(Hull *hull, double x, double d)
     double height = at > hull->count ? hull->d[hull->count]
                                      : hull->d[at - 1] + slope_between(hull, at - 1, at) * (x - hull->x[at - 1]);
     if (d <= height * (1 + hull->slack))
-        return;
+        return 0;
     if (at > hull->count || hull->x[at] > x) {
         size_t rest = (size_t)(hull->count - at + 1) * sizeof(double);
         memmove(hull->x + at + 1, hull->x + at, rest);
@@ -62,35 +62,33 @@ static void add_corner(Hull *hull, double x, double d)
     for (; at > 1 && slope_between(hull, at - 2, at - 1) <= slope_between(hull, at - 1, at); at--)
         remove_corner(hull, at - 1);
     thin_out(hull);
+    return 1;
 }
-
-/* Some chords of the curve and its top: the lowest of these lines is nowhere over the curve. */
-typedef struct {
-    double slope[CHORDS], height[CHORDS], top;
-} Lines;
 
 static Lines lines_under(const Hull *hull)
 {
-    Lines lines = {.top = hull->d[hull->count]};
-    for (int64_t chord = 0; chord < CHORDS; chord++) {
-        /* the first one ends at the first corner, which is the steepest point */
-        int64_t spread = hull->count > 1 ? hull->count - 1 : 0;
-        int64_t left = chord ? 1 + (chord - 1) * spread / (CHORDS - 1) : 0;
-        int64_t right = 1 + chord * spread / (CHORDS - 1);
-        if (hull->count && left < right) {
-            lines.slope[chord] = slope_between(hull, left, right);
+    /* The first chord ends at the first corner, which is the steepest point. Where the second one ends decides how much
+     * lies over the lines but under the curve; corners crowd near 0, where few points are, so it is not the middle. */
+    int64_t last = hull->count, first = last ? 1 : 0, inner = first + (last - first) * 2 / 3;
+    int64_t ends[CHORDS + 1] = {0, first, inner, last};
+    Lines lines = {.top = hull->d[last]};
+    for (int chord = 0; chord < CHORDS; chord++) {
+        int64_t left = ends[chord], right = ends[chord + 1];
+        lines.slope[chord] = left < right ? slope_between(hull, left, right) : 0;
+        lines.height[chord] = left < right ? 0 : lines.top;
+        if (left && left < right)
             lines.height[chord] = hull->d[left] - lines.slope[chord] * hull->x[left];
-        } else if (hull->count) {
-            lines.height[chord] = lines.top;
-        }
     }
     return lines;
 }
 
-static inline Vector_double exact_floor_at(const Lines *lines, Vector_double x)
+/* Take in a point that may be over the curve, but not at 0; returns whether the curve has changed. */
+static int add_point(Hull *hull, double x, double d)
 {
-    Vector_double floor = every_double(lines->top);
-    for (int chord = 0; chord < CHORDS; chord++)
-        floor = smaller_double(lines->height[chord] + lines->slope[chord] * x, floor);
-    return floor;
+    if (isinf(d)) {
+        hull->at_zero = INFINITY; /* a difference beyond float64: no tolerance can be judged */
+        return 0;
+    }
+    hull->steepest = larger(d / x, hull->steepest);
+    return add_corner(hull, x, d);
 }

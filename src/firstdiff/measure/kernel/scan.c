@@ -27,17 +27,38 @@
 #define PUBLIC __attribute__((visibility("default")))
 #endif
 
+#define CHORDS 3
+
 static const double ONES[4] = {1, 1, 1, 1};
 
-/* Of a chunk. `least`: the smallest |r|; `over`: the most that a difference is over the lines under the curve */
+/* Of a chunk. `least`: the smallest |r|; `marked`: a bit for every block in which something may be over the curve */
 typedef struct {
     int64_t n;
-    double r, rr, d, dd, rd, rc, abs, top, low, high, least, over;
+    double r, rr, d, dd, rd, rc, abs, top, low, high, least;
+    uint32_t marked;
 } Sums;
 
 typedef struct {
     double sum, squares, low, high;
 } OneSide;
+
+/* Some chords of the curve over all points and its top: the lowest of these lines is nowhere over the curve. */
+typedef struct {
+    double slope[CHORDS], height[CHORDS], top;
+} Lines;
+
+typedef struct {
+    const Plan *plan;
+    Figures *figures;
+    Lines lines;
+} Scan;
+
+static inline uint64_t bits_of(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
 
 static inline double smaller(double left, double right)
 {
@@ -90,6 +111,12 @@ static void add_sums(Figures *figures, double *row, const Sums *sums, double cc,
     }
 }
 
+/* Whether float gave the sum and the largest of relative errors; differences of less than half of r have no rounding. */
+static int are_exact_in_float(double relative, double most, double known)
+{
+    return isfinite(relative) && (most < 1 || most * (1 + 0x1p-22) <= known);
+}
+
 /* Whether float has met no NaN, not overflowed, and lost no small squares. */
 static int is_safe_in_float(const Sums *sums)
 {
@@ -102,53 +129,24 @@ static int is_safe_in_float(const Sums *sums)
 }
 
 #include "convert.h"
+#include "hull.h"
 
 #define T double
 #define LANES 4
 #define MASK int64_t
 #define NAME(name) name##_double
 #define AVX(name) _mm256_##name##_pd
-#include "vectors.h"
-
-#include "hull.h"
-#include "sketch.h"
-
 #define SCALE 0x1p200
+#define ROUNDED 0x1p-53
 #define LEAST 1e-250
 #define MOST 1.7e308
 #define AHEAD 256
 #define CANCELLED 1e-4
 #define WHOLE_FROM 0x1p52
+#define EXPONENT (INT64_C(0x7ff) << 52)
 #define IS_SAFE(sums) 1
-#include "chunk.h"
-
-#undef T
-#undef LANES
-#undef MASK
-#undef NAME
-#undef AVX
-#undef SCALE
-#undef LEAST
-#undef MOST
-#undef AHEAD
-#undef CANCELLED
-#undef WHOLE_FROM
-#undef IS_SAFE
-
-#define T float
-#define LANES 8
-#define MASK int32_t
-#define NAME(name) name##_float
-#define AVX(name) _mm256_##name##_ps
-#define SCALE 0x1p60
-#define LEAST 1e-30
-#define MOST 3e38
-#define AHEAD 512
-#define CANCELLED 0.25
-#define WHOLE_FROM 0x1p23f
-#define IS_SAFE is_safe_in_float
+#define POWERS_ARE_EXACT(relative, most, known) 1
 #include "vectors.h"
-#include "chunk.h"
 
 static inline void add_to(double *sums, Vector_double values)
 {
@@ -156,58 +154,45 @@ static inline void add_to(double *sums, Vector_double values)
     memcpy(sums, &sum, sizeof sum);
 }
 
-/* A row, or the part of one in a chunk, added to the sums of its channels in float64. */
-static void add_channels(const Plan *plan, const double *r, const double *c, int64_t n, int64_t channel)
-{
-    double *sums[FIGURES];
-    for (int which = 0; which < FIGURES; which++)
-        sums[which] = plan->channels + which * (plan->row + CHANNEL_ROOM) + channel;
-    for (int64_t at = 0; at < n; at += 4) { /* beyond the end zeros are added, to numbers that nobody reads */
-        Vector_double x = load_some_double(r + at, n - at), y = load_some_double(c + at, n - at);
-        Mask_double finite = (x - x) + (y - y) == 0;
-        x = choose_double(finite, x, every_double(0));
-        Vector_double d = choose_double(finite, y, every_double(0)) - x;
-        Vector_double largest = larger_double(absolute_double(d), load_double(sums[LARGEST] + at));
-        add_to(sums[COUNT] + at, choose_double(finite, load_some_double(ONES, n - at), every_double(0)));
-        add_to(sums[SUM_R] + at, x);
-        add_to(sums[SUM_RR] + at, x * x);
-        add_to(sums[SUM_D] + at, d);
-        add_to(sums[SUM_DD] + at, d * d);
-        add_to(sums[SUM_RD] + at, x * d);
-        memcpy(sums[LARGEST] + at, &largest, sizeof largest);
-    }
-}
+#include "sides.h"
+#include "chunk.h"
+#include "points.h"
 
-/* The rows of a chunk that belong to the sample of rows. */
-static void sum_channels(const Plan *plan, const char *r, const char *c, int64_t start, int64_t n)
-{
-    double r_room[CHUNK], c_room[CHUNK];
-    for (int64_t first = start; first < start + n;) {
-        int64_t row = first / plan->row, end = (row + 1) * plan->row;
-        int64_t length = (end < start + n ? end : start + n) - first;
-        if (row % plan->channel_rows == 0) {
-            const char *ours = r + (first - start) * width_of(plan->reference_type);
-            const char *theirs = c + (first - start) * width_of(plan->candidate_type);
-            add_channels(plan, doubles_of(ours, plan->reference_type, length, r_room),
-                         doubles_of(theirs, plan->candidate_type, length, c_room), length, first % plan->row);
-        }
-        first += length;
-    }
-}
+#undef T
+#undef LANES
+#undef MASK
+#undef NAME
+#undef AVX
+#undef SCALE
+#undef ROUNDED
+#undef LEAST
+#undef MOST
+#undef AHEAD
+#undef CANCELLED
+#undef WHOLE_FROM
+#undef EXPONENT
+#undef IS_SAFE
+#undef POWERS_ARE_EXACT
 
-static void add_chunk_in_double(Figures *figures, const double *r, const double *c, int64_t n, int64_t start,
-                                double *row)
-{
-    double kept_r[CHUNK], kept_c[CHUNK];
-    uint16_t places[CHUNK];
-    if (are_finite_double(r, c, n)) {
-        add_finite_double(figures, r, c, n, NULL, start, row);
-        return;
-    }
-    int64_t kept = sort_out_double(figures, r, c, n, kept_r, kept_c, places, start);
-    if (kept)
-        add_finite_double(figures, kept_r, kept_c, kept, places, start, row);
-}
+#define T float
+#define LANES 8
+#define MASK int32_t
+#define NAME(name) name##_float
+#define AVX(name) _mm256_##name##_ps
+#define SCALE 0x1p60f
+#define ROUNDED 0x1p-24
+#define LEAST 1e-30
+#define MOST 3e38
+#define AHEAD 512
+#define CANCELLED 0.25
+#define WHOLE_FROM 0x1p23f
+#define EXPONENT (INT32_C(0xff) << 23)
+#define IS_SAFE is_safe_in_float
+#define POWERS_ARE_EXACT are_exact_in_float
+#include "vectors.h"
+#include "sides.h"
+#include "chunk.h"
+#include "points.h"
 
 static void widen(const float *values, int64_t n, double *out)
 {
@@ -215,25 +200,137 @@ static void widen(const float *values, int64_t n, double *out)
         out[i] = values[i];
 }
 
-static void add_chunk_in_float(Figures *figures, const float *r, const float *c, int64_t n, int64_t start, double *row)
+static void add_chunk_in_double(Scan *scan, const double *r, const double *c, int64_t n, int64_t start, double *row)
+{
+    double kept_r[CHUNK], kept_c[CHUNK];
+    uint16_t places[CHUNK];
+    if (are_finite_double(r, c, n)) {
+        add_finite_double(scan, r, c, n, NULL, start, row);
+    } else if ((count_nonfinite_double(scan->figures, r, c, n, start))) {
+        n = keep_finite_double(r, c, n, kept_r, kept_c, places);
+        add_finite_double(scan, kept_r, kept_c, n, places, start, row);
+    }
+}
+
+static void add_chunk_in_float(Scan *scan, const float *r, const float *c, int64_t n, int64_t start, double *row)
 {
     float kept_r[CHUNK], kept_c[CHUNK];
     double wide_r[CHUNK], wide_c[CHUNK];
     uint16_t places[CHUNK], *moved = NULL;
+    Figures *figures = scan->figures;
     /* chunks that float will not do for come in series: for a few it is not tried again */
     int try_float = !figures->pause;
-    if (try_float && add_finite_float(figures, r, c, n, NULL, start, row))
+    if (try_float && add_finite_float(scan, r, c, n, NULL, start, row))
         return;
     if (!are_finite_float(r, c, n)) {
-        n = sort_out_float(figures, r, c, n, kept_r, kept_c, places, start);
+        if (!count_nonfinite_float(figures, r, c, n, start))
+            return;
+        n = keep_finite_float(r, c, n, kept_r, kept_c, places);
         r = kept_r, c = kept_c, moved = places;
-        if (!n || add_finite_float(figures, r, c, n, moved, start, row))
+        if (add_finite_float(scan, r, c, n, moved, start, row))
             return;
     }
     figures->pause = try_float ? PAUSE : figures->pause - 1;
     widen(r, n, wide_r);
     widen(c, n, wide_c);
-    add_finite_double(figures, wide_r, wide_c, n, moved, start, row);
+    add_finite_double(scan, wide_r, wide_c, n, moved, start, row);
+}
+
+/* Take finite and other elements, a chunk at most, into the sketch, the cells, or both. */
+static void add_points_in_double(Scan *scan, const double *r, const double *c, int64_t n, int sketch, int cells)
+{
+    double kept_r[CHUNK], kept_c[CHUNK];
+    uint16_t places[CHUNK];
+    if (!are_finite_double(r, c, n)) {
+        n = keep_finite_double(r, c, n, kept_r, kept_c, places);
+        r = kept_r, c = kept_c;
+    }
+    if (sketch)
+        add_sketch_double(scan, r, c, n);
+    if (cells)
+        add_cells_double(scan, r, c, n);
+}
+
+static void add_points_in_float(Scan *scan, const float *r, const float *c, int64_t n, int sketch, int cells)
+{
+    float kept_r[CHUNK], kept_c[CHUNK];
+    double wide_r[CHUNK], wide_c[CHUNK];
+    uint16_t places[CHUNK];
+    if (!are_finite_float(r, c, n)) {
+        n = keep_finite_float(r, c, n, kept_r, kept_c, places);
+        r = kept_r, c = kept_c;
+    }
+    if (sketch && !add_sketch_float(scan, r, c, n)) {
+        widen(r, n, wide_r);
+        widen(c, n, wide_c);
+        add_sketch_double(scan, wide_r, wide_c, n);
+    }
+    if (cells)
+        add_cells_float(scan, r, c, n);
+}
+
+/* A chunk of both sides, as float or double. */
+typedef struct {
+    const float *r_float, *c_float;
+    const double *r_double, *c_double; /* NULL if both are float */
+} Chunk;
+
+typedef struct {
+    double r[CHUNK], c[CHUNK];
+} Room;
+
+static Chunk chunk_at(const Plan *plan, const char *r, const char *c, int64_t at, int64_t n, Room *room)
+{
+    r += at * width_of(plan->reference_type);
+    c += at * width_of(plan->candidate_type);
+    if (plan->reference_type == FLOAT64 || plan->candidate_type == FLOAT64)
+        return (Chunk){.r_double = doubles_of(r, plan->reference_type, n, room->r),
+                       .c_double = doubles_of(c, plan->candidate_type, n, room->c)};
+    return (Chunk){.r_float = floats_of(r, plan->reference_type, n, (float *)room->r),
+                   .c_float = floats_of(c, plan->candidate_type, n, (float *)room->c)};
+}
+
+static void add_points(Scan *scan, const Chunk *chunk, int64_t n, int sketch, int cells)
+{
+    if (chunk->r_double)
+        add_points_in_double(scan, chunk->r_double, chunk->c_double, n, sketch, cells);
+    else
+        add_points_in_float(scan, chunk->r_float, chunk->c_float, n, sketch, cells);
+}
+
+static void add_chunk(Scan *scan, const Chunk *chunk, int64_t n, int64_t start, double *row)
+{
+    const Plan *plan = scan->plan;
+    if (chunk->r_double) {
+        add_chunk_in_double(scan, chunk->r_double, chunk->c_double, n, start, row);
+        if (plan->channel_rows)
+            sum_channels_double(plan, chunk->r_double, chunk->c_double, n, start);
+    } else {
+        add_chunk_in_float(scan, chunk->r_float, chunk->c_float, n, start, row);
+        if (plan->channel_rows)
+            sum_channels_float(plan, chunk->r_float, chunk->c_float, n, start);
+    }
+    if (plan->full || !plan->sampled)
+        add_points(scan, chunk, n, 1, !plan->sampled);
+}
+
+/* The pieces of a window that belong to the sample; the window begins at the element `start` of the tensor. */
+static void add_sample(Scan *scan, const char *r, const char *c, int64_t start, int64_t n)
+{
+    Room room;
+    for (int64_t period = start / PERIOD; period * PERIOD < start + n; period++) {
+        int64_t piece = period * PERIOD + period * PIECE_STRIDE * PIECE % PERIOD - start;
+        int64_t first = piece > 0 ? piece : 0, stop = piece + PIECE < n ? piece + PIECE : n;
+        if (first < stop && !scan->plan->full) {
+            Chunk chunk = chunk_at(scan->plan, r, c, first, stop - first, &room);
+            add_points(scan, &chunk, stop - first, 1, 0);
+        }
+        stop = piece + CELLS_PIECE < n ? piece + CELLS_PIECE : n;
+        if (first < stop) {
+            Chunk chunk = chunk_at(scan->plan, r, c, first, stop - first, &room);
+            add_points(scan, &chunk, stop - first, 0, 1);
+        }
+    }
 }
 
 /* Begin a stretch. */
@@ -249,47 +346,42 @@ PUBLIC void EXPORTED(begin)(Figures *figures)
 /* Take in a window of n elements; `start` is the index of the first of them in the tensor. */
 PUBLIC void EXPORTED(scan)(const Plan *plan, Figures *figures, const char *r, const char *c, int64_t start, int64_t n)
 {
-    float r_float[CHUNK], c_float[CHUNK];
-    double r_double[CHUNK], c_double[CHUNK];
-    int in_double = plan->reference_type == FLOAT64 || plan->candidate_type == FLOAT64;
-    int64_t width_r = width_of(plan->reference_type), width_c = width_of(plan->candidate_type);
-    for (int64_t first = start; first < start + n;) {
-        int64_t group = first / plan->group, begin = group * plan->group;
-        /* rows longer than a chunk are cut evenly */
-        int64_t pieces = (plan->group + CHUNK - 1) / CHUNK, piece = (plan->group + pieces - 1) / pieces;
-        int64_t end = begin + ((first - begin) / piece + 1) * piece;
-        end = end < begin + plan->group ? end : begin + plan->group;
-        int64_t length = (end < start + n ? end : start + n) - first;
-        const char *here_r = r + (first - start) * width_r, *here_c = c + (first - start) * width_c;
-        double *row = plan->rows ? plan->rows + (group - plan->first_group) * FIGURES : NULL;
-        if (in_double)
-            add_chunk_in_double(figures, doubles_of(here_r, plan->reference_type, length, r_double),
-                                doubles_of(here_c, plan->candidate_type, length, c_double), length, first, row);
-        else
-            add_chunk_in_float(figures, floats_of(here_r, plan->reference_type, length, r_float),
-                               floats_of(here_c, plan->candidate_type, length, c_float), length, first, row);
-        if (plan->channel_rows)
-            sum_channels(plan, here_r, here_c, first, length);
-        first += length;
+    Scan scan = {plan, figures, lines_under(&figures->hull)};
+    Room room;
+    /* rows longer than a chunk are cut evenly */
+    int64_t pieces = (plan->group + CHUNK - 1) / CHUNK, piece = (plan->group + pieces - 1) / pieces;
+    int64_t group = start / plan->group, inside = start % plan->group, length;
+    for (int64_t at = 0; at < n; at += length) {
+        int64_t end = (inside / piece + 1) * piece;
+        length = (end < plan->group ? end : plan->group) - inside;
+        length = length < n - at ? length : n - at;
+        Chunk chunk = chunk_at(plan, r, c, at, length, &room);
+        add_chunk(&scan, &chunk, length, start + at, plan->rows + (group - plan->first_group) * FIGURES);
+        inside += length;
+        if (inside == plan->group)
+            group++, inside = 0;
     }
     figures->elements += n;
-    add_sample(plan, figures, r, c, start, n);
+    if (plan->sampled)
+        add_sample(&scan, r, c, start, n);
 }
 
 /* How many elements that are finite on both sides have |c - r| > atol + rtol * |r|; all go to the sketch, if full. */
 PUBLIC int64_t EXPORTED(count_outside)(const Plan *plan, Figures *figures, const char *r, const char *c, int64_t n,
                                        double atol, double rtol)
 {
-    double x[CHUNK], d[CHUNK];
+    Scan scan = {.plan = plan, .figures = figures};
+    Room room;
     int64_t outside = 0;
-    for (int64_t first = 0; first < n; first += CHUNK) {
-        int64_t length = n - first < CHUNK ? n - first : CHUNK;
-        int64_t kept = finite_points(plan, r + first * width_of(plan->reference_type),
-                                     c + first * width_of(plan->candidate_type), length, x, d);
-        for (int64_t i = 0; i < kept; i++)
-            outside += d[i] > x[i] * rtol + atol;
+    for (int64_t at = 0; at < n; at += CHUNK) {
+        int64_t length = n - at < CHUNK ? n - at : CHUNK;
+        Chunk chunk = chunk_at(plan, r, c, at, length, &room);
+        if (chunk.r_double)
+            outside += count_outside_double(chunk.r_double, chunk.c_double, length, atol, rtol);
+        else
+            outside += count_outside_float(chunk.r_float, chunk.c_float, length, atol, rtol);
         if (plan->full)
-            add_sketch(plan, &figures->sketch, x, d, kept);
+            add_points(&scan, &chunk, length, 1, 0);
     }
     return outside;
 }

@@ -1,0 +1,114 @@
+/* Figures that need more than a sum, and how the points (|r|, |c - r|) are distributed: taken from a sample of a large
+ * pair, or from all of it at a price. Included for float and for double.
+ *
+ * EXPONENT: the bits of an exponent; the bits of infinity less those of a power of two are those of two over it
+ * POWERS_ARE_EXACT: whether T gives twice the largest |c - r| over the power of two under |r| to the last bit */
+
+/* Relative errors, the largest |c - r| over the power of two under |r|, and the bins of |c - r|, of finite elements;
+ * 0, and nothing taken in, where T cannot do it justice. */
+static int NAME(add_sketch)(Scan *scan, const T *r, const T *c, int64_t n)
+{
+    Sketch *sketch = &scan->figures->sketch;
+    const NAME(Vector) zero = {0}, least_power = NAME(every)((T)scan->plan->smallest_normal);
+    NAME(Vector) sum = {0}, powers = {0}, top = {0}, least = NAME(every)(INFINITY);
+    NAME(Mask) zeros = {0};
+    double differences[CHUNK];
+    for (int64_t at = 0; at < n; at += LANES) { /* beyond the end there are zeros on both sides */
+        NAME(Vector) x = NAME(load_some)(r + at, n - at), d = NAME(absolute)(NAME(load_some)(c + at, n - at) - x);
+        NAME(Mask) is_zero = x == 0;
+        NAME(Vector) size = NAME(absolute)(x), differing = NAME(choose)(is_zero, zero, d);
+        NAME(Vector) power = NAME(larger)((NAME(Vector))((NAME(Mask))size & EXPONENT), least_power);
+        sum += differing / NAME(choose)(is_zero, NAME(every)(1), size);
+        powers = NAME(larger)(differing * (NAME(Vector))(EXPONENT - (NAME(Mask))power), powers);
+        top = NAME(larger)(d, top);
+        least = NAME(smaller)(NAME(choose)(d == 0, NAME(every)(INFINITY), d), least);
+        zeros += is_zero;
+        for (int j = 0; j < LANES; j++)
+            differences[at + j] = d[j];
+    }
+    double relative = NAME(total)(sum), most = NAME(largest)(powers);
+    if (!POWERS_ARE_EXACT(relative, most, sketch->most_powers * 2))
+        return 0;
+    for (int64_t i = 0; i < n; i++)
+        scan->plan->bins[bits_of(differences[i]) >> BIN_SHIFT]++;
+    if (NAME(largest)(top) > 0) {
+        int64_t low = (int64_t)(bits_of(NAME(smallest)(least)) >> BIN_SHIFT);
+        int64_t high = (int64_t)(bits_of(NAME(largest)(top)) >> BIN_SHIFT);
+        sketch->low_bin = low && low < sketch->low_bin ? low : sketch->low_bin;
+        sketch->high_bin = high > sketch->high_bin ? high : sketch->high_bin;
+    }
+    sketch->count += n;
+    sketch->relative += (n + LANES - 1) / LANES * LANES - NAME(count)(zeros);
+    sketch->relative_sum += relative;
+    sketch->most_powers = larger(most / 2, sketch->most_powers);
+    return 1;
+}
+
+/* Points that do not differ have no octave of |c - r|, and are only counted. A full table takes no more cells. */
+static void NAME(add_cells)(Scan *scan, const T *r, const T *c, int64_t n)
+{
+    const Plan *plan = scan->plan;
+    Figures *figures = scan->figures;
+    figures->cell_points += n;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t difference = (uint32_t)(bits_of(fabs((double)c[i] - (double)r[i])) >> OCTAVE_SHIFT);
+        if (!difference)
+            continue;
+        uint32_t key = (uint32_t)(bits_of(fabs((double)r[i])) >> OCTAVE_SHIFT) << 11 | difference;
+        uint32_t slot = key * UINT32_C(2654435761) >> 18; /* the upper 14 bits: CELL_SLOTS */
+        while (plan->cells[slot].key && plan->cells[slot].key != key)
+            slot = (slot + 1) % CELL_SLOTS;
+        if (!plan->cells[slot].key) {
+            if (figures->cell_count >= MOST_CELLS)
+                continue;
+            plan->cells[slot].key = key;
+            plan->used[figures->cell_count++] = (uint16_t)slot;
+        }
+        plan->cells[slot].points++;
+    }
+}
+
+/* A row, or the part of one in a chunk, added to the sums of its channels in float64: in float they overflow early. */
+static void NAME(add_channels)(const Plan *plan, const T *r, const T *c, int64_t n, int64_t channel)
+{
+    double *sums[FIGURES];
+    for (int which = 0; which < FIGURES; which++)
+        sums[which] = plan->channels + which * (plan->row + CHANNEL_ROOM) + channel;
+    for (int64_t at = 0; at < n; at += 4) { /* beyond the end zeros are added, to numbers that nobody reads */
+        Vector_double x = NAME(widened)(r + at, n - at), y = NAME(widened)(c + at, n - at);
+        Mask_double finite = (x - x) + (y - y) == 0;
+        x = choose_double(finite, x, every_double(0));
+        Vector_double d = choose_double(finite, y, every_double(0)) - x;
+        Vector_double largest = larger_double(absolute_double(d), load_double(sums[LARGEST] + at));
+        add_to(sums[COUNT] + at, choose_double(finite, load_some_double(ONES, n - at), every_double(0)));
+        add_to(sums[SUM_R] + at, x);
+        add_to(sums[SUM_RR] + at, x * x);
+        add_to(sums[SUM_D] + at, d);
+        add_to(sums[SUM_DD] + at, d * d);
+        add_to(sums[SUM_RD] + at, x * d);
+        memcpy(sums[LARGEST] + at, &largest, sizeof largest);
+    }
+}
+
+/* The rows of a chunk that belong to the sample of rows; the chunk begins at the element `start` of the tensor. */
+static void NAME(sum_channels)(const Plan *plan, const T *r, const T *c, int64_t n, int64_t start)
+{
+    int64_t row = start / plan->row, channel = start % plan->row, length;
+    for (int64_t at = 0; at < n; at += length, row++, channel = 0) {
+        length = plan->row - channel < n - at ? plan->row - channel : n - at;
+        if (row % plan->channel_rows == 0)
+            NAME(add_channels)(plan, r + at, c + at, length, channel);
+    }
+}
+
+/* How many elements that are finite on both sides have |c - r| > atol + rtol * |r|. */
+static int64_t NAME(count_outside)(const T *r, const T *c, int64_t n, double atol, double rtol)
+{
+    Mask_double outside = {0};
+    for (int64_t at = 0; at < n; at += 4) {
+        Vector_double x = NAME(widened)(r + at, n - at), y = NAME(widened)(c + at, n - at);
+        Mask_double finite = (x - x) + (y - y) == 0;
+        outside += finite & (absolute_double(y - x) > absolute_double(x) * rtol + atol);
+    }
+    return count_double(outside);
+}
