@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from firstdiff.capturing import capture as capture
+    from firstdiff.capturing import capture_onnx as capture_onnx
     from firstdiff.capturing import record as record
     from firstdiff.capturing import tap as tap
     from firstdiff.checks import check as check
@@ -26,6 +27,7 @@ _PUBLIC = {
     "Trace": "firstdiff.trace",
     "assert_match": "firstdiff.reports.assertion",
     "capture": "firstdiff.capturing",
+    "capture_onnx": "firstdiff.capturing",
     "check": "firstdiff.checks",
     "compare": "firstdiff.comparing",
     "load_golden": "firstdiff.workflows.golden_inputs",
@@ -38,6 +40,7 @@ __all__ = [
     "__version__",
     "assert_match",
     "capture",
+    "capture_onnx",
     "check",
     "compare",
     "load_golden",

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from firstdiff.cli.calibrate import calibrate
 from firstdiff.cli.capture import app
 from firstdiff.readers import open_trace
+from tests.capturing.onnx_models import mlp, rows
 
 MODELS = """
 import torch
@@ -80,3 +82,14 @@ def test_runs_are_calibrated_from_the_command_line(folder: Path) -> None:
 def test_help_does_not_import_torch() -> None:
     code = "import sys; from firstdiff.cli import calibrate, capture; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_onnx_model_is_recorded(folder: Path) -> None:
+    onnx.save_model(mlp(), folder / "model.onnx")
+    np.savez(folder / "x.npz", x=rows())
+    result = CliRunner().invoke(app, ["onnx", "model.onnx", "--input", "x.npz", "-o", "run.trace", "--params", "none"])
+    assert result.exit_code == 0, result.output
+    first, distance = result.output.splitlines()
+    assert first == "run.trace: 12 tensors"
+    assert distance.startswith("y: ")
+    assert distance.endswith(" standard deviations from the plain optimised run")

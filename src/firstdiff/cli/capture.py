@@ -1,4 +1,4 @@
-"""`firstdiff capture`: record a model that a function can build."""
+"""`firstdiff capture`: record a model that a function can build, or that is in a file."""
 
 from __future__ import annotations
 
@@ -66,3 +66,46 @@ def torch_(
     with recording:
         called_without_gradients(model, args, kwargs)
     typer.echo(f"{recording.path}: {recording.tensors} tensors")
+
+
+@app.command("onnx")
+def onnx_(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx file.")],
+    inputs: Annotated[Path, typer.Option("--input", metavar="X.npz", help="Arrays named as the model's inputs.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="TRACE", help="The folder to write.")],
+    params: Annotated[
+        Literal["auto", "small", "all", "none"],
+        typer.Option(help="Which weights to record: small are those up to 64 KiB, auto all up to 256 MiB in total."),
+    ] = "auto",
+    provider: Annotated[str, typer.Option(help="Where to run it: cpu, cuda, …")] = "cpu",
+    optimize: Annotated[
+        bool, typer.Option("--optimize", help="Let the runtime optimise while its values are recorded.")
+    ] = False,
+    include: Annotated[
+        list[str] | None, typer.Option(metavar="GLOB", help="Only these names; may be repeated.")
+    ] = None,
+    exclude: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Not these names; may be repeated.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a trace that is there.")] = False,
+) -> None:
+    """Run an ONNX model once in onnxruntime and record every value it computes."""
+    from firstdiff.capturing import capture_onnx
+    from firstdiff.cli.console import progress_bar
+
+    with progress_bar("running") as on_progress:
+        captured = capture_onnx(
+            model,
+            inputs,
+            output,
+            params=params,
+            provider=provider,
+            optimize=optimize,
+            include=include or (),
+            exclude=exclude or (),
+            overwrite=overwrite,
+            on_progress=on_progress,
+        )
+    typer.echo(f"{captured.path}: {captured.tensors} tensors")
+    for name, distance in captured.optimized.items():
+        typer.echo(f"{name}: {distance:.2g} standard deviations from the plain optimised run")
+    for sentence in captured.left_out:
+        typer.echo(sentence)
