@@ -42,6 +42,7 @@ COMMANDS = (
     "plugins",
     "serve",
     "validate",
+    "vocab",
     "weights",
 )
 
