@@ -14,6 +14,7 @@ SCHEMA = "firstdiff/comparison/1"
 Status = Literal["match", "mismatch", "missing", "extra", "failed", "alone"]
 Verdict = Literal["match", "mismatch", "not_compared"]
 Origin = Literal["introduced", "inherited", "unknown"]
+Part = Literal["scale", "shift", "element", "row", "channel", "level", "odd_channel", "local", "exact", "mask"]
 NoteCode = Literal["no_cause", "not_searched", "record_next", "other"]
 
 
@@ -110,7 +111,9 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """What was allowed: `k * eps * (scale + |r|)` for rule `default`, `atol + rtol * |r|` for the others."""
+    """What was allowed of a single element: `k * eps * (scale + |r|)` for the rules `default` and `eps`, for the others
+    `atol + rtol * |r|`. Rule `default` looks at more than elements: `Systematic` has it.
+    """
 
     rule: str
     k: float | None = None
@@ -128,6 +131,7 @@ class JudgingBasis:
     elements .. sampled: the fields of `measure.Envelope`
     both_nan, conflicting: elements that are NaN on both sides; NaN or Inf that the other side does not share
     types: the dtypes that decide the default tolerance; `scale` is the reference's deviation
+    exact: what the values are, where the default compares them exactly
     """
 
     elements: int
@@ -142,6 +146,46 @@ class JudgingBasis:
     conflicting: int = 0
     types: tuple[str, str] = ("float32", "float32")
     scale: float = 0.0
+    exact: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPart:
+    """One part of a difference that is beyond its limit.
+
+    part: which
+    figure, limit: both relative to the values (0.02 is 2 %), but for `odd_channel`, which counts deviations
+    index: of the row or channel it is about
+    text: the finding in words, with what healthy runs do
+    """
+
+    part: Part
+    figure: float
+    limit: float
+    text: str
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Systematic:
+    """The form of a difference, by which the default verdict tells an error from rounding.
+
+    dtype: the coarsest type that either side was computed in, whose eps is the unit of `figures`
+    figures: those of `judge.noise_figures`; empty where both sides are equal
+    upstream: the largest level of a matching row before this one, in eps; None where it was not recorded
+    hidden: elements that masks fill on both sides, which are left out
+    failed: every part that is beyond its limit
+    scale_seen: the smallest scale error, as a share, that would have been noticed
+    note: what a match could not have seen, in words
+    """
+
+    dtype: str
+    figures: Mapping[str, float] = field(default_factory=dict)
+    upstream: float | None = None
+    hidden: int = 0
+    failed: tuple[FailedPart, ...] = ()
+    scale_seen: float = 0.0
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +274,7 @@ class Pair:
     origin_reason: str | None = None
     origin_estimated: bool = False
     isolated: Isolated | None = None
+    systematic: Systematic | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

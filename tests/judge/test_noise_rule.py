@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firstdiff import dtypes
-from firstdiff.judge.noise_figures import NoiseFigures, PairSums, noise_figures, rms, suspicious_rows, worst_element
+from firstdiff.judge.noise_figures import NoiseFigures, NoiseSums, noise_figures, rms, suspicious_rows, worst_element
 from firstdiff.judge.noise_rule import HALF, NoiseVerdict, judge_alone, judge_outputs, smallest_scale_seen
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -26,7 +26,7 @@ def noisy(reference: np.ndarray, noise: float, seed: int = 1) -> np.ndarray:
 
 
 def figures(reference: np.ndarray, candidate: np.ndarray, eps: float = EPS) -> NoiseFigures | None:
-    sums = PairSums.of(reference, candidate)
+    sums = NoiseSums.of(reference, candidate)
     found = noise_figures(sums, eps)
     if found is None:
         return None
@@ -188,7 +188,7 @@ def test_sums_leave_out_what_is_not_finite_or_not_counted() -> None:
     reference[0, 0], candidate[1, 1], candidate[2, 2] = np.nan, np.inf, -1e9
     counted = np.ones(reference.shape, dtype=bool)
     counted[2, 2] = False
-    sums = PairSums.of(reference, candidate, counted)
+    sums = NoiseSums.of(reference, candidate, counted)
     assert sums.rows.dd.sum() == 0
     assert sums.rows.count.tolist() == [95, 95, 95, 96, 96, 96, 96, 96]
     assert sums.channels.count[:3].tolist() == [7, 7, 7]
@@ -200,7 +200,7 @@ def test_rows_that_are_not_suspicious_hold_no_element_beyond_the_limit(seed: int
     candidate = reference.copy()
     rng = np.random.default_rng(seed)
     candidate[rng.integers(12), rng.integers(16)] += rng.standard_normal() * limit
-    sums = PairSums.of(reference, candidate)
+    sums = NoiseSums.of(reference, candidate)
     suspects = set(suspicious_rows(sums, limit).tolist())
     sizes = rms(sums.rows), rms(sums.channels)
     for row in set(range(12)) - suspects:

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from firstdiff import schema
+from firstdiff import dtypes, schema
 from firstdiff.comparing.options import Effort, Options
 from firstdiff.comparing.rows import MatchedPair, audio_of, tensor_info
 from firstdiff.errors import ReadError
-from firstdiff.judge import Judgement, basis_of, coarsest_ancestors, judge, judge_channels, tolerance_for
+from firstdiff.judge import (
+    Judgement,
+    basis_of,
+    coarsest_ancestors,
+    exact_kind,
+    judge,
+    judge_channels,
+    judged_systematic,
+    reasons_of,
+    required_of,
+    systematic_of,
+    tolerance_for,
+    without_fillers,
+)
 from firstdiff.locate import MeasuredPair
 from firstdiff.measure import Allowed, PairMeasurement, PairScan, scan_pair, shown_deviation
 from firstdiff.pairing import PairingResult
-from firstdiff.schema import Diagnosis, JudgingBasis, Tolerance
+from firstdiff.schema import Diagnosis, JudgingBasis, Systematic, Tolerance
 from firstdiff.trace import Source, Tensor
 
 if TYPE_CHECKING:
@@ -38,6 +51,7 @@ class JudgedFigures(NamedTuple):
     tolerance: Tolerance
     basis: JudgingBasis
     judgement: Judgement
+    systematic: Systematic | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +192,44 @@ class PairComparison:
             self._dtypes[1][matched.match.candidate[0]] or sources[1].dtype,
         )
         scale = shown_deviation(sources[0], scan.reference)
-        tolerance = tolerance_for(rules, matched.key, *types, scale, floor=tensor.record.floor)
-        figures = scan.measure(Allowed(tolerance.atol, tolerance.rtol), equal_nan=rules.equal_nan)
-        judgement = judge(figures, equal_nan=rules.equal_nan)
-        if tolerance.rule == "floor" and judgement.status == "match" and tensor.record.floor:
-            wrong = judge_channels(*sources, tensor.record.floor)
-            judgement = Judgement("mismatch", wrong, None) if wrong else judgement
-        return JudgedFigures(figures, tolerance, basis_of(figures, (types[0].name, types[1].name), scale), judgement)
+        exact = exact_kind(scan, sources, matched.first.key.role)
+        filled = None if exact else without_fillers(scan, sources)
+        shown = filled.sources if filled and filled.sources else sources
+        seen = scan if shown is sources else self._scan(shown)
+        tolerance = tolerance_for(rules, matched.key, *types, scale, floor=tensor.record.floor, exact=exact)
+        if tolerance.rule != "default":
+            shown, seen = sources, scan  # what is stated holds for every element
+        figures = seen.measure(Allowed(tolerance.atol, tolerance.rtol), equal_nan=rules.equal_nan)
+        figures = replace(figures, reference=scan.reference, candidate=scan.candidate)
+        systematic = None
+        if not exact and tolerance.rule in ("default", "stated", "torch", "eps"):
+            coarser = max(types, key=dtypes.eps_of)
+            systematic = judged_systematic(systematic_of(seen, shown, coarser, filled), None)
+        judgement = self._judgement(figures, sources, tolerance, systematic, tensor.record.floor)
+        basis = basis_of(figures, (types[0].name, types[1].name), scale, exact)
+        return JudgedFigures(figures, tolerance, basis, judgement, systematic)
+
+    def _judgement(
+        self,
+        figures: PairMeasurement,
+        sources: Sources,
+        tolerance: Tolerance,
+        systematic: Systematic | None,
+        floor: Mapping[str, Any] | None,
+    ) -> Judgement:
+        """Judge a pair alone; the noise of what came before is not known yet."""
+        equal_nan = self._options.rules.equal_nan
+        judgement = judge(figures, equal_nan=equal_nan)
+        if tolerance.rule == "default" and systematic is not None:
+            basis = basis_of(figures, ("", ""), 0.0)
+            reasons = reasons_of(basis, systematic, equal_nan=equal_nan)
+            if reasons:
+                return Judgement("mismatch", "; ".join(reasons), required_of(basis, equal_nan=equal_nan))
+            return Judgement("match", judgement.reason if judgement.status == "match" else None, None)
+        if tolerance.rule == "floor" and judgement.status == "match" and floor:
+            wrong = judge_channels(*sources, floor)
+            return Judgement("mismatch", wrong, None) if wrong else judgement
+        return judgement
 
     def _scan(self, sources: Sources) -> PairScan:
         """Scan a pair; large ones use all threads and tell their progress, the others have one thread each."""
@@ -272,4 +317,5 @@ def _judged(
         required=found.judgement.required,
         basis=found.basis,
         sources=sources,
+        systematic=found.systematic,
     )

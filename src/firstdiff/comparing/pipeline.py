@@ -12,6 +12,7 @@ from firstdiff.comparing.options import Effort, EngineChoice, LayoutMode, Option
 from firstdiff.comparing.pair_comparison import LayoutFinding, PairComparison
 from firstdiff.comparing.progress import OnProgress, Progress, Stage
 from firstdiff.comparing.rows import MatchedPair, matched_pairs
+from firstdiff.comparing.settling import settled
 from firstdiff.comparing.summary import NOTHING_FOUND, THE_SAME, Findings, comparison_of, is_same_file
 from firstdiff.errors import UsageError, did_you_mean
 from firstdiff.locate import (
@@ -146,6 +147,7 @@ class _Run:
         self._timed("pair")
         comparison = PairComparison(paired, self._options, self._effort, self._on_bytes(matched))
         rows, complete = self._measure(comparison, matched)
+        rows = settled(rows, equal_nan=self._options.rules.equal_nan)
         self._timed("measure")
         located, findings = _located_by_order(rows), NOTHING_FOUND
         try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from firstdiff.comparing.summary import summary_of, verdict_of
 from firstdiff.dtypes import from_name
-from firstdiff.judge import BEYOND_TOLERANCE, Rules, envelope_of, nonfinite_reasons, ratio, tolerance_for
+from firstdiff.judge import BEYOND_TOLERANCE, Rules, envelope_of, nonfinite_reasons, ratio, reasons_of, tolerance_for
 from firstdiff.locate import first_divergence
 from firstdiff.measure import Envelope
 from firstdiff.schema import Comparison, Divergence, Pair, Required, Status, Summary, Tolerance, Verdict
@@ -72,7 +72,8 @@ def tolerance_of(pair: Pair, rules: Rules) -> Tolerance | None:
     reference, candidate = (from_name(name) for name in pair.envelope.types)
     spread = pair.tolerance.floor
     floor: Mapping[str, Any] | None = None if spread is None else {"max_abs": spread}
-    return tolerance_for(rules, pair.key, reference, candidate, pair.envelope.scale, floor)
+    exact = pair.envelope.exact
+    return tolerance_for(rules, pair.key, reference, candidate, pair.envelope.scale, floor, exact)
 
 
 def _first(comparison: Comparison, pairs: Sequence[Pair]) -> Divergence | None:
@@ -90,8 +91,12 @@ def _judged(pair: Pair, rules: Rules) -> tuple[JudgedRow, bool]:
     envelope = envelope_of(basis)
     admits = envelope.admits(tolerance.atol, tolerance.rtol)
     against = basis.conflicting + (0 if rules.equal_nan else basis.both_nan)
-    reasons = nonfinite_reasons(basis.conflicting, basis.both_nan, equal_nan=rules.equal_nan)
-    reasons += [] if admits else [BEYOND_TOLERANCE]
+    if tolerance.rule == "default" and pair.systematic is not None:
+        reasons = reasons_of(basis, pair.systematic, equal_nan=rules.equal_nan)
+        admits = True
+    else:
+        reasons = nonfinite_reasons(basis.conflicting, basis.both_nan, equal_nan=rules.equal_nan)
+        reasons += [] if admits else [BEYOND_TOLERANCE]
     if not reasons and tolerance == pair.tolerance and pair.status == "mismatch" and pair.reason:
         reasons = [pair.reason]  # a channel beyond its floor, or a layout that may not match
     elif not reasons and pair.alignment is not None and pair.alignment.applied and pair.alignment.barred:

@@ -130,6 +130,7 @@ def _pair(located: LocatedPair, findings: Findings) -> Pair:
         origin_reason=located.origin_reason,
         origin_estimated=located.estimated,
         isolated=located.isolated,
+        systematic=row.systematic,
     )
 
 

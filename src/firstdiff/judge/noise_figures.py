@@ -12,6 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from firstdiff.measure.sums import PairSums, SumTable
+
 _EMPTY = 0.1  # of the typical size: rows and channels smaller than this are judged by it
 _MASSIVE = 3.0  # times the median row: what goes beyond it is a few massive values, which do not set the scale
 _LEAST_LINES = 8  # rows and channels that a consensus needs
@@ -49,7 +51,7 @@ class LineSums:
 
 
 @dataclass(frozen=True, slots=True)
-class PairSums:
+class NoiseSums:
     """What one pass over a pair leaves.
 
     rows: over the last axis, for every other index; all rows of the tensor
@@ -73,6 +75,18 @@ class PairSums:
         r = ref if whole else np.where(keep, ref, 0.0)
         d = (cand if whole else np.where(keep, cand, 0.0)) - r
         return cls(*(_line_sums(r, d, keep, axis) for axis in (1, 0)))
+
+    @classmethod
+    def from_scan(cls, sums: PairSums) -> Self | None:
+        """The sums that were taken while a pair was measured; None where there are none."""
+        if sums.rows is None:
+            return None
+        # of a single row the channels are its elements, which tell nothing that the row does not
+        return cls(_lines_of(sums.rows), _lines_of(sums.channels or sums.rows))
+
+
+def _lines_of(table: SumTable) -> LineSums:
+    return LineSums(table.count, table.r, table.rr, table.d, table.dd, table.rd, table.max_abs)
 
 
 def as_rows(values: Any) -> np.ndarray:
@@ -127,7 +141,7 @@ class NoiseFigures:
 
 
 @np.errstate(all="ignore")
-def noise_figures(sums: PairSums, eps: float) -> NoiseFigures | None:
+def noise_figures(sums: NoiseSums, eps: float) -> NoiseFigures | None:
     """Work out all figures but the element's; None where the sides are equal or the reference is all zeros.
 
     eps: of the coarsest type that either side was computed in
@@ -165,7 +179,7 @@ def rms(lines: LineSums) -> np.ndarray:
     return np.asarray(np.sqrt(lines.rr / np.maximum(lines.count, 1)))
 
 
-def suspicious_rows(sums: PairSums, limit: float) -> np.ndarray:
+def suspicious_rows(sums: NoiseSums, limit: float) -> np.ndarray:
     """Rows in which an element may be beyond a limit; their values have to be looked at, those of others need not.
 
     limit: relative, the eps included

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf, sqrt
-from typing import Literal
 
 import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.judge.noise_figures import NoiseFigures
+from firstdiff.schema import FailedPart, Part
 
-Part = Literal["scale", "shift", "element", "row", "channel", "level", "odd_channel", "exact"]
 PARTS: tuple[Part, ...] = ("scale", "shift", "element", "row", "channel", "level", "odd_channel")
 _ROUNDED = 0.3  # eps of noise that the rounding of a result alone leaves, beside which nothing is coherent
 _LEAST_GROWTH = 0.5  # of the limits, where everything upstream is known to be quiet
@@ -56,23 +55,6 @@ BYTE = Limits(scale=0.62, shift=0.6, element=2, row=2, channel=2, level=1, odd_c
 HALF_ALONE = Limits(scale=0.2, shift=0.06, element=1.0, row=0.9, channel=0.8, level=0.5, odd_channel=inf)
 WIDE_ALONE = Limits(scale=2, shift=2, element=128, row=64, channel=40, level=40, odd_channel=inf)
 BYTE_ALONE = Limits(scale=0.2, shift=0.06, element=1.0, row=0.9, channel=0.8, level=0.5, odd_channel=inf)
-
-
-@dataclass(frozen=True, slots=True)
-class FailedPart:
-    """One part of a difference that is beyond its limit.
-
-    part: which
-    figure, limit: both relative to the values (0.02 is 2 %), but for `odd_channel`, which counts deviations
-    index: of the row or channel it is about
-    text: the finding in words, with what healthy runs do
-    """
-
-    part: Part
-    figure: float
-    limit: float
-    text: str
-    index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def tolerances_toml(allowed: Iterable[tuple[str, Tolerance]], *, equal_nan: bool
 
 
 def _limits(tolerance: Tolerance) -> str:
-    if tolerance.rule == "default" and tolerance.k is not None:
+    if tolerance.rule in ("default", "eps") and tolerance.k is not None:
         return f"k = {float(tolerance.k)!r}\n"
     return f"atol = {float(tolerance.atol)!r}\nrtol = {float(tolerance.rtol)!r}\n"
 

@@ -18,6 +18,9 @@ _FILLERS = frozenset({*_WRITTEN, *_LOWEST, -np.inf})
 _FAR = 100.0  # times everything else: a filler, no score
 # two fillers may have been added up, and a score added to a filler
 _SHARE = 0.4
+# massive activations reach the size of the smallest fillers, but are not all about the same number
+_BEYOND_ACTIVATIONS = -5e4
+_ALIKE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,17 @@ def _filled(values: np.ndarray) -> np.ndarray | None:
     for bound in sorted({*bounds}, reverse=True):
         filled = numbers <= _SHARE * bound
         rest = np.abs(numbers[~filled & np.isfinite(numbers)])
-        if not filled.all() and rest.max(initial=0.0) * _FAR <= -bound:
+        if not filled.all() and rest.max(initial=0.0) * _FAR <= -bound and _are_fillers(numbers[filled]):
             return np.asarray(filled)
     only = numbers == -np.inf
     return np.asarray(only) if only.any() else None
+
+
+def _are_fillers(values: np.ndarray) -> bool:
+    """Whether low values are numbers that masks use, once or twice, with a score added at most."""
+    small = values[values > _BEYOND_ACTIVATIONS]
+    times = small / max(_WRITTEN)
+    return bool((np.abs(times - np.rint(times)) <= _ALIKE * np.abs(times)).all())
 
 
 def is_whole(values: np.ndarray) -> bool:

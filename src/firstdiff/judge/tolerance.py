@@ -39,12 +39,14 @@ def tolerance_for(
     candidate: np.dtype,
     scale: float,
     floor: Mapping[str, Any] | None = None,
+    exact: str | None = None,
 ) -> Tolerance:
-    """What is allowed for a pair.
+    """What is allowed of the elements of a pair.
 
     key: the reference tensor's key, which named rules match
     scale: the deviation of the reference, which scales the default
     floor: the recorded floor of the reference, if it has one
+    exact: what its values are, if the default compares them exactly
     """
     rule = rules.named_rule(key)
     if rule is not None:
@@ -55,11 +57,13 @@ def tolerance_for(
         return _torch(reference, candidate)
     if floor is not None and dtypes.eps_of(candidate) <= dtypes.eps_of(reference):
         return _floor(floor)
-    return _default(default_factor(reference, candidate), reference, candidate, scale, "default")
+    if exact is not None:
+        return Tolerance(rule="exact", atol=0.0, rtol=0.0, source=exact)
+    return _of_eps("default", default_factor(reference, candidate), reference, candidate, scale, "default")
 
 
 def default_factor(reference: np.dtype, candidate: np.dtype) -> float:
-    """K of the default rule, by the coarser side."""
+    """How many eps of a single element are looked at as rounding, by the coarser side."""
     coarser = max(reference, candidate, key=dtypes.eps_of)
     if dtypes.eps_of(coarser) == 0 or coarser.name == "float8_e8m0fnu":
         return 0.0
@@ -68,12 +72,12 @@ def default_factor(reference: np.dtype, candidate: np.dtype) -> float:
     return _FACTOR_HALF if coarser.itemsize == 2 else _FACTOR_WIDE
 
 
-def _default(factor: float, reference: np.dtype, candidate: np.dtype, scale: float, source: str) -> Tolerance:
+def _of_eps(rule: str, factor: float, reference: np.dtype, candidate: np.dtype, scale: float, source: str) -> Tolerance:
     eps = max(dtypes.eps_of(reference), dtypes.eps_of(candidate))
     if eps == 0 or factor == 0:
         return Tolerance(rule="exact", atol=0.0, rtol=0.0, source=source)
     share = factor * eps
-    return Tolerance(rule="default", k=factor, scale=scale, atol=share * scale, rtol=share, source=source)
+    return Tolerance(rule=rule, k=factor, scale=scale, atol=share * scale, rtol=share, source=source)
 
 
 def _floor(floor: Mapping[str, Any]) -> Tolerance:
@@ -84,7 +88,7 @@ def _floor(floor: Mapping[str, Any]) -> Tolerance:
 
 def _named(rule: NamedRule, reference: np.dtype, candidate: np.dtype, scale: float) -> Tolerance:
     if rule.k is not None:
-        return _default(rule.k, reference, candidate, scale, rule.where)
+        return _of_eps("eps", rule.k, reference, candidate, scale, rule.where)
     return Tolerance(rule="stated", atol=rule.atol or 0.0, rtol=rule.rtol or 0.0, source=rule.where)
 
 

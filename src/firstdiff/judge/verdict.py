@@ -10,9 +10,10 @@ from typing import Any, Literal
 from firstdiff.measure import Envelope, PairMeasurement
 from firstdiff.measure.envelope import Cell
 from firstdiff.measure.noise_floor import beyond_floor, spread_between
-from firstdiff.schema import JudgingBasis, Required
+from firstdiff.schema import JudgingBasis, Required, Systematic
 from firstdiff.trace import Source
 
+_MOST_PARTS = 2  # in words: the others are what the same error does elsewhere
 BEYOND_TOLERANCE = "values differ beyond the tolerance"
 
 
@@ -48,6 +49,12 @@ def nonfinite_reasons(conflicting: int, both_nan: int, *, equal_nan: bool) -> li
     return reasons
 
 
+def reasons_of(basis: JudgingBasis, systematic: Systematic, *, equal_nan: bool) -> list[str]:
+    """Say why the default rule makes a pair a mismatch; nothing where it matches."""
+    reasons = nonfinite_reasons(basis.conflicting, basis.both_nan, equal_nan=equal_nan)
+    return reasons + [part.text for part in systematic.failed[:_MOST_PARTS]]
+
+
 def judge_channels(reference: Source, candidate: Source, floor: Mapping[str, Any]) -> str | None:
     """Why a pair whose elements are all within the floor is a mismatch all the same; None if it is none.
 
@@ -69,7 +76,15 @@ def _required(measured: PairMeasurement, equal_nan: bool) -> Required:
     return Required(measured.envelope.required_atol(), measured.envelope.required_rtol())
 
 
-def basis_of(measured: PairMeasurement, types: tuple[str, str], scale: float) -> JudgingBasis:
+def required_of(basis: JudgingBasis, *, equal_nan: bool) -> Required:
+    """Return the atol alone, or the rtol alone, that lets a pair match; none where NaN or Inf speak against it."""
+    if basis.conflicting or (basis.both_nan and not equal_nan):
+        return Required(None, None)
+    envelope = envelope_of(basis)
+    return Required(envelope.required_atol(), envelope.required_rtol())
+
+
+def basis_of(measured: PairMeasurement, types: tuple[str, str], scale: float, exact: str | None = None) -> JudgingBasis:
     """Keep what other tolerances can be judged by without the data."""
     envelope = measured.envelope
     return JudgingBasis(
@@ -85,6 +100,7 @@ def basis_of(measured: PairMeasurement, types: tuple[str, str], scale: float) ->
         conflicting=measured.nonfinite.conflicting,
         types=types,
         scale=scale,
+        exact=exact,
     )
 
 

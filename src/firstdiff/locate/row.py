@@ -19,6 +19,7 @@ from firstdiff.schema import (
     Pairing,
     Required,
     Status,
+    Systematic,
     TensorInfo,
     Tolerance,
     Where,
@@ -42,6 +43,7 @@ class MeasuredPair:
     basis: what other tolerances can be judged by without the data
     layout_cause: the values agree, but in a layout that may not match
     sources: both sides in one layout, where they were measured
+    systematic: the form of the difference, which the default verdict goes by
     """
 
     index: int
@@ -68,6 +70,7 @@ class MeasuredPair:
     basis: JudgingBasis | None = None
     layout_cause: Diagnosis | None = None
     sources: tuple[Source, Source] | None = None
+    systematic: Systematic | None = None
 
     @property
     def compared(self) -> bool:

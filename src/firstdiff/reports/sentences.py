@@ -63,12 +63,14 @@ def shape_and_type(pair: Pair) -> str:
 def allowed(tolerance: Tolerance) -> str:
     """Say what was allowed, and by which rule."""
     if tolerance.rule == "exact":
-        return "equal values (integers are compared exactly)"
+        what = "integers" if tolerance.source == "default" else tolerance.source
+        return f"equal values ({what} are compared exactly)"
     if tolerance.rule == "floor":
         return f"{number(tolerance.atol)} ({number(tolerance.k)} times the recorded floor of {number(tolerance.floor)})"
     text = f"{number(tolerance.atol)} + {number(tolerance.rtol)} * |reference|"
-    if tolerance.rule == "default":
-        return f"{text} (default: {number(tolerance.k)} * eps * (std + |reference|))"
+    if tolerance.rule in ("default", "eps"):
+        said = "default" if tolerance.rule == "default" else tolerance.source
+        return f"{text} ({said}: {number(tolerance.k)} * eps * (std + |reference|))"
     return f"{text} ({tolerance.source})"
 
 

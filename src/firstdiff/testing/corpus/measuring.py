@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.judge.noise_figures import NoiseFigures, PairSums, noise_figures, rms, worst_element
+from firstdiff.judge.noise_figures import NoiseFigures, NoiseSums, noise_figures, rms, worst_element
 from firstdiff.judge.special_values import filler_places, is_whole
 from firstdiff.testing.corpus.faults import FAULTS, apply
 from firstdiff.testing.corpus.models import CorpusModel, Half
@@ -112,7 +112,7 @@ class _Rows:
 
     def figures(self) -> NoiseFigures | None:
         eps = dtypes.eps_of(self.dtype)
-        sums = PairSums.of(self.reference, self.candidate, self.counted)
+        sums = NoiseSums.of(self.reference, self.candidate, self.counted)
         figures = noise_figures(sums, eps)
         if figures is None:
             return None

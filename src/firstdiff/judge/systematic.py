@@ -1,0 +1,196 @@
+"""The form of a pair's difference, from the sums of one pass; values are read again only where they are suspicious."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from firstdiff import dtypes
+from firstdiff.judge.noise_figures import NoiseFigures, NoiseSums, noise_figures, rms, suspicious_rows, worst_element
+from firstdiff.judge.noise_rule import judge_outputs, limits_for
+from firstdiff.judge.special_values import filler_places, may_have_fillers
+from firstdiff.measure import PairScan
+from firstdiff.schema import FailedPart, Systematic
+from firstdiff.trace import ArraySource, Source
+
+WEIGHTS = "weights of one type"
+WHOLE = "whole numbers"
+_COUNTS = ("rows", "channels", "row_index", "channel_index", "odd_index")
+_MOST_ROWS = 256  # that are read again for the worst element: those that can hold it come first
+_WINDOW = 1 << 22  # elements that are looked through for fillers at a time
+_LEAST_GROWTH = 0.5  # of the limits, where everything upstream is quiet: no row below it needs a second look
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A pair whose masks fill places on both sides.
+
+    sources: the same with zeros in those places; None where the two masks are not the same
+    hidden, reference_only, candidate_only: how many places both sides fill, and only one of them
+    """
+
+    sources: tuple[Source, Source] | None
+    counted: np.ndarray
+    hidden: int
+    reference_only: int
+    candidate_only: int
+
+
+def exact_kind(scan: PairScan, sources: tuple[Source, Source], role: str) -> str | None:
+    """Say what the values are, if no rounding excuses a difference: weights of one type, and whole numbers."""
+    reference, candidate = sources
+    if any(dtypes.kind_of(source.dtype) != "float" for source in sources):
+        return None
+    if role == "param" and reference.dtype == candidate.dtype:
+        return WEIGHTS
+    if not (scan.sums.reference_whole and scan.sums.candidate_whole) or scan.sums.total.rr == 0:
+        return None
+    largest = max(abs(scan.reference.min or 0.0), abs(scan.reference.max or 0.0))
+    if largest * dtypes.eps_of(reference.dtype) > 1:
+        return None  # too large for fractions in its type
+    coarser = dtypes.eps_of(candidate.dtype) > dtypes.eps_of(reference.dtype)
+    return None if coarser and scan.sums.total.dd > 0 and _is_rounded(*sources) else WHOLE
+
+
+def _is_rounded(reference: Source, candidate: Source) -> bool:
+    """Whether the candidate is the reference as its own coarser type holds it."""
+    windows = _windows(reference, candidate, _WINDOW)
+    return all(np.array_equal(ours.astype(theirs.dtype), theirs) for ours, theirs in windows)
+
+
+def without_fillers(scan: PairScan, sources: tuple[Source, Source]) -> Filled | None:
+    """Look for what masks put in hidden places; None where neither side has any."""
+    if any(dtypes.kind_of(source.dtype) != "float" for source in sources):
+        return None
+    if not any(may_have_fillers(side.min or 0.0, side.inf) for side in (scan.reference, scan.candidate)):
+        return None
+    found = [(ours, theirs, filler_places(ours, theirs)) for ours, theirs in _windows(*sources, _WINDOW)]
+    if all(places is None for _, _, places in found):
+        return None
+    hidden = [np.zeros(ours.shape, bool) if places is None else places.hidden for ours, _, places in found]
+    lone = [(places.reference_only, places.candidate_only) for _, _, places in found if places is not None]
+    counted = ~np.concatenate(hidden).reshape(sources[0].shape)
+    one_sided = [sum(side) for side in zip(*lone, strict=True)]
+    shown = None
+    if not any(one_sided):
+        sides = zip(*((ours, theirs) for ours, theirs, _ in found), strict=True)
+        shown = tuple(ArraySource(_shown(np.concatenate(side), counted)) for side in sides)
+    return Filled(
+        None if shown is None else (shown[0], shown[1]), counted, int((~counted).sum()), one_sided[0], one_sided[1]
+    )
+
+
+def _shown(values: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    return np.where(counted, values.reshape(counted.shape), np.zeros((), values.dtype))
+
+
+def systematic_of(
+    scan: PairScan, sources: tuple[Source, Source], dtype: np.dtype, filled: Filled | None = None
+) -> Systematic:
+    """Work out the form of a difference.
+
+    scan: of these sources
+    dtype: the coarsest type either side was computed in
+    filled: what masks fill; `scan` and `sources` are then without it, if both masks are the same
+    """
+    hidden = filled.hidden if filled else 0
+    base = Systematic(dtype=dtype.name, hidden=hidden)
+    if filled is not None and filled.sources is None:
+        return replace(base, failed=(_other_mask(filled),))
+    eps = dtypes.eps_of(dtype)
+    sums = _noise_sums(scan, sources, filled)
+    if eps == 0 or sums is None:
+        return base
+    total = sums.rows.total()
+    if total.rr[0] == 0 and total.dd[0] > 0:
+        text = "the reference is all zeros, and the candidate is not"
+        return replace(base, failed=(FailedPart("exact", float(np.sqrt(total.dd[0])), 0.0, text),))
+    figures = noise_figures(sums, eps)
+    if figures is None:
+        return base
+    element = _worst(sums, sources, dtype, scan.sums.rows_together if filled is None else 1)
+    return replace(base, figures=asdict(figures.with_element(element / eps)))
+
+
+def judged_systematic(found: Systematic, upstream: float | None) -> Systematic:
+    """Judge the form of a difference beside the noise of what came before.
+
+    upstream: the largest level of a matching row before it, in eps; None where it was not recorded
+    """
+    certain = tuple(part for part in found.failed if part.part in ("exact", "mask"))
+    if not found.figures:
+        return replace(found, upstream=upstream, failed=certain)
+    verdict = judge_outputs(figures_of(found), dtypes.from_name(found.dtype), upstream)
+    return replace(
+        found,
+        upstream=upstream,
+        failed=(*certain, *verdict.failed),
+        scale_seen=verdict.scale_seen,
+        note=None if certain else verdict.note,
+    )
+
+
+def figures_of(found: Systematic) -> NoiseFigures | None:
+    """The figures that were kept of a pair; None where both sides are equal."""
+    if not found.figures:
+        return None
+    counts = {
+        name: int(found.figures[name]) for name in ("rows", "channels", "row_index", "channel_index", "odd_index")
+    }
+    return NoiseFigures(**{**found.figures, **counts})  # type: ignore[arg-type]
+
+
+def _other_mask(filled: Filled) -> FailedPart:
+    only = [
+        f"{count:,} only in the {side}"
+        for count, side in ((filled.reference_only, "reference"), (filled.candidate_only, "candidate"))
+        if count
+    ]
+    share = (filled.reference_only + filled.candidate_only) / max(filled.counted.size, 1)
+    return FailedPart("mask", share, 0.0, f"a mask hides other places: {' and '.join(only)}")
+
+
+def _noise_sums(scan: PairScan, sources: tuple[Source, Source], filled: Filled | None) -> NoiseSums | None:
+    if filled is not None:
+        return NoiseSums.of(sources[0].view(), sources[1].view(), filled.counted)
+    found = NoiseSums.from_scan(scan.sums)
+    if found is None and sources[0].size and any(dtypes.kind_of(source.dtype) == "complex" for source in sources):
+        return NoiseSums.of(*(_parts(source.view()) for source in sources))
+    return found
+
+
+def _parts(values: np.ndarray) -> np.ndarray:
+    """Complex numbers as twice as many real ones."""
+    numbers = np.ascontiguousarray(np.atleast_1d(values).astype(np.complex128))
+    return numbers.view(np.float64)
+
+
+def _worst(sums: NoiseSums, sources: tuple[Source, Source], dtype: np.dtype, together: int) -> float:
+    """The worst element, from the rows that may hold one beyond its limit; 0 where there are none."""
+    limit = _LEAST_GROWTH * limits_for(dtype).element * dtypes.eps_of(dtype)
+    rows = suspicious_rows(sums, limit)
+    if any(dtypes.kind_of(source.dtype) == "complex" for source in sources):
+        return 0.0 if not rows.size else float(np.sqrt(sums.rows.dd.max(initial=0) / max(sums.rows.rr.max(), 1e-300)))
+    width = sources[0].shape[-1] if sources[0].shape else 1
+    sizes = rms(sums.rows)
+    channels = rms(sums.channels) if len(sums.channels) == width else np.zeros(width)
+    with np.errstate(all="ignore"):
+        bounds = np.nan_to_num(sums.rows.max_d[rows] / sizes[rows], nan=0.0)
+    worst = 0.0
+    for place in np.argsort(-bounds, kind="stable")[:_MOST_ROWS]:
+        if bounds[place] <= worst:
+            break
+        row = rows[place]
+        start = int(row) * together * width
+        stop = min(start + together * width, sources[0].size)
+        ours, theirs = (source.window(start, stop).reshape(-1, width) for source in sources)
+        worst = max(worst, worst_element(ours, theirs, np.full(len(ours), sizes[row]), channels))
+    return worst
+
+
+def _windows(reference: Source, candidate: Source, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for start in range(0, reference.size, size):
+        stop = min(start + size, reference.size)
+        yield reference.window(start, stop), candidate.window(start, stop)

@@ -1,0 +1,114 @@
+"""The default verdict: what is rounding, what is an error, and what a row says about it."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import firstdiff as fd
+from firstdiff.comparing.rejudge import rejudge
+from firstdiff.judge import Rules
+
+RANDOM = np.random.default_rng(3)
+VALUES = RANDOM.standard_normal((64, 96)).astype(np.float32)
+HALF = VALUES.astype(ml_dtypes.bfloat16)
+
+
+def verdict(reference: np.ndarray, candidate: np.ndarray) -> fd.Pair:
+    return fd.compare({"x": reference}, {"x": candidate}).pairs[0]
+
+
+def test_rounding_to_a_coarser_type_matches_and_says_what_it_could_not_have_seen() -> None:
+    pair = verdict(VALUES, HALF)
+    assert pair.status == "match"
+    assert pair.metrics is not None
+    assert pair.metrics.mismatched == 0
+    assert pair.systematic is not None
+    assert pair.systematic.note is not None
+    assert "a scale error below" in pair.systematic.note
+
+
+def test_a_scale_error_below_every_element_tolerance_is_named_in_words() -> None:
+    pair = verdict(VALUES, (VALUES * 1.02).astype(ml_dtypes.bfloat16))
+    assert pair.status == "mismatch"
+    assert pair.reason is not None
+    assert "all values are 2.0 % too large; healthy bf16 runs stay within" in pair.reason
+    assert pair.systematic is not None
+    assert pair.systematic.failed[0].part == "scale"
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_mask_fillers_of_different_types_are_equal(dtype: type) -> None:
+    scores = VALUES.copy()
+    scores[:, 70:] = np.finfo(np.float32).min
+    other = VALUES.astype(dtype)
+    other[:, 70:] = np.finfo(dtype).min
+    pair = verdict(scores, other)
+    assert pair.status == "match"
+    assert pair.systematic is not None
+    assert pair.systematic.hidden == 64 * 26
+
+
+def test_an_error_beside_mask_fillers_is_seen() -> None:
+    scores, other = VALUES.copy(), (VALUES * 1.05).astype(ml_dtypes.bfloat16)
+    scores[:, 70:], other[:, 70:] = -1e9, -1e9
+    assert verdict(scores, other).status == "mismatch"
+
+
+def test_masks_that_hide_other_places_do_not_match() -> None:
+    scores, other = VALUES.copy(), VALUES.copy()
+    scores[:, 70:], other[:, 71:] = -np.inf, -np.inf
+    pair = verdict(scores, other)
+    assert pair.status == "mismatch"
+    assert pair.reason is not None
+    assert "64 only in the reference" in pair.reason
+
+
+def test_massive_activations_are_no_fillers() -> None:
+    reference, candidate = VALUES.copy(), VALUES.copy()
+    reference[3, 5], candidate[3, 5] = -4300.0, -9200.0
+    assert verdict(reference, candidate).status == "mismatch"
+
+
+def test_whole_numbers_are_compared_exactly() -> None:
+    ids = np.arange(2000, dtype=np.float32)
+    wrong = ids.copy()
+    wrong[1500] += 1
+    pair = verdict(ids, wrong)
+    assert pair.status == "mismatch"
+    assert pair.tolerance is not None
+    assert (pair.tolerance.rule, pair.tolerance.source) == ("exact", "whole numbers")
+
+
+def test_whole_numbers_that_a_coarser_type_rounds_are_no_error() -> None:
+    ids = np.arange(2000, dtype=np.float32)
+    assert verdict(ids, ids.astype(ml_dtypes.bfloat16)).status == "match"
+
+
+def test_a_candidate_is_no_zero_where_the_reference_is() -> None:
+    pair = verdict(np.zeros((8, 8), np.float32), np.full((8, 8), 1e-3, np.float32))
+    assert (pair.status, pair.reason) == ("mismatch", "the reference is all zeros, and the candidate is not")
+
+
+def test_complex_values_are_judged_by_their_parts() -> None:
+    values = (VALUES[:, :48] + 1j * VALUES[:, 48:]).astype(np.complex128) / 3
+    assert verdict(values, values.astype(np.complex64)).status == "match"
+    assert verdict(values, values * 1.001).status == "mismatch"
+
+
+def test_stated_tolerances_judge_elements_as_before() -> None:
+    scores = VALUES.copy()
+    scores[0, 0] = -1e9
+    other = (scores * 1.02).astype(np.float32)
+    assert fd.compare({"x": scores}, {"x": other}, rtol=0.021).verdict == "match"
+    assert fd.compare({"x": scores}, {"x": other}, rtol=0.019).verdict == "mismatch"
+
+
+def test_the_default_can_be_tried_on_a_comparison_made_with_another_rule() -> None:
+    sides = {"x": VALUES}, {"x": (VALUES * 1.02).astype(ml_dtypes.bfloat16)}
+    stated = fd.compare(*sides, rtol=0.1)
+    assert stated.verdict == "match"
+    judged = rejudge(stated, Rules())
+    assert judged.verdict == "mismatch"
+    assert judged.rows[0].reason == fd.compare(*sides).pairs[0].reason
