@@ -27,6 +27,7 @@ _BadUsage: Any = typer.BadParameter.__mro__[1]  # the UsageError of typer's clic
 # each is a function of its name, or an app of its own, in the module of its name
 COMMANDS = (
     "audio",
+    "bisect",
     "calibrate",
     "capture",
     "causes",
@@ -40,6 +41,7 @@ COMMANDS = (
     "inspect",
     "pair",
     "plugins",
+    "run",
     "serve",
     "validate",
     "vocab",

@@ -29,6 +29,7 @@ _BRACES = re.compile(r"\{[^{}]*\}")
 _TERMINATE_S = 3.0
 _KEPT_LINES = 5
 _LONGEST_LINE = 2000
+_running: set[subprocess.Popen[str]] = set()
 
 
 class CommandError(FirstdiffError):
@@ -94,6 +95,7 @@ def run_command(
     """
     started = time.monotonic()
     process = _start(command, list(words), environment)
+    _running.add(process)
     last: deque[str] = deque(maxlen=_KEPT_LINES)
     assert process.stdout is not None, "it was started with a pipe"
     reader = threading.Thread(target=_read_lines, args=(process.stdout, last, on_line), daemon=True)
@@ -110,11 +112,19 @@ def run_command(
     except BaseException:  # Ctrl-C: it runs in a session of its own and would live on
         _end(process)
         raise
+    finally:
+        _running.discard(process)
     reader.join(_TERMINATE_S)  # a grandchild may keep the pipe open for ever
     seconds = time.monotonic() - started
     if code != 0:
         raise CommandError(f"the {command.side} command {_ended(code)} after {seconds:.1f} s{_quoted(last)}")
     return seconds
+
+
+def stop_commands() -> None:
+    """End every command that runs in another thread."""
+    for process in list(_running):
+        _end(process)
 
 
 def _start(command: Command, words: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:

@@ -1,0 +1,64 @@
+"""`firstdiff bisect`: the first diverging tensor of runs that are too large to record whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firstdiff.cli.compare import MISMATCH
+
+if TYPE_CHECKING:
+    from firstdiff.workflows.bisecting import Bisection
+
+
+def bisect(
+    input_set: Annotated[
+        str | None, typer.Option("--input", metavar="SET", help="The input set; the first if left out.")
+    ] = None,
+    names: Annotated[
+        Path | None, typer.Option(metavar="TRACE|FILE", help="Names in order: of a trace, or one a line; the golden's.")
+    ] = None,
+) -> None:
+    """Run both sides with a few tensors recorded at a time, halving the interval that holds the first divergence."""
+    from firstdiff.cli.console import say
+    from firstdiff.reports.terminal import shown
+    from firstdiff.workflows.bisecting import bisect as search
+    from firstdiff.workflows.bisecting import names_to_search
+    from firstdiff.workflows.project import load_project
+
+    project = load_project()
+    inputs = project.input_sets(input_set)[0]
+    wanted = names_to_search(project, inputs, names, None)
+    say(f"bisecting {len(wanted):,} tensors on {shown(inputs.name)}, assuming that a divergence persists to the end")
+
+    def show(name: str, state: str, left: int) -> None:
+        say(f"  {shown(name)} {state}; {left:,} left")
+
+    found = search(project, inputs, wanted, on_probe=show)
+    _print(found)
+    if found.first is not None:
+        raise typer.Exit(MISMATCH)
+
+
+def _print(found: Bisection) -> None:
+    from firstdiff.cli.console import say, warn
+    from firstdiff.reports.terminal import shown
+
+    for text in found.warnings:
+        warn(text)
+    runs = f"{found.runs:,} runs of each side for {found.names:,} tensors"
+    if found.first is None:
+        say(f"{shown(found.text)} ({runs})")
+        return
+    say(f"First divergence: {shown(found.first)} ({runs})", "bold")
+    if found.before:
+        say(f"  {shown(found.before)} before it matches")
+    say(f"  {shown(found.text)}")
+    if found.diagnosis:
+        best = found.diagnosis[0]
+        say(f"  Cause: {best.cause} (confidence {best.confidence:.2g}): {shown(best.evidence)}")
+        say(f"  Fix: {shown(best.fix)}")
+    checked = "checked: sampled tensors before it match, those after it differ"
+    say(f"  {checked if found.persists else 'the divergence does not persist: there may be an earlier one'}")

@@ -1,0 +1,105 @@
+"""`firstdiff run`: both commands on many inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from firstdiff.cli.compare import MISMATCH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from firstdiff.workflows.differential import CaseResult, DifferentialRun
+    from firstdiff.workflows.project import InputSet
+
+_STATES = {"pass": "PASS", "fail": "FAIL", "error": "ERROR", "rejected": "REJECTED"}
+_MOST_PASSING = 20
+
+
+def run(
+    input_set: Annotated[
+        str | None, typer.Option("--input", metavar="SET", help="One input set; all if left out.")
+    ] = None,
+    random: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Also run N generated inputs, made from [random].")
+    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Other generated inputs.")] = 0,
+    shrink: Annotated[
+        bool, typer.Option("--shrink", help="Make the first generated input that fails smaller.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="How many inputs to run at a time.")] = 1,
+    format_: Annotated[Literal["text", "json"], typer.Option("--format", help="The form of the report.")] = "text",
+) -> None:
+    """Run reference and candidate on every input set and on generated ones; name the inputs on which they differ."""
+    from firstdiff.cli.console import progress_bar, say
+    from firstdiff.json_text import to_json
+    from firstdiff.workflows.differential import DifferentialRun
+    from firstdiff.workflows.project import load_project
+
+    project = load_project()
+    sets = project.input_sets(input_set) if project.inputs or not random or input_set else []
+    runner = DifferentialRun(project, seed=seed, jobs=jobs)
+    results: list[CaseResult] = []
+    with progress_bar("inputs") as show:
+        for result in _cases(runner, sets, random):
+            results.append(result)
+            show(len(results), len(sets) + random)
+        if shrink:
+            results = _shrunk(runner, results)
+    if format_ == "json":
+        say(to_json({"results": results}, indent=1))
+    else:
+        _print(results)
+    compared = [result for result in results if result.state != "rejected"]
+    if not compared or any(result.state != "pass" for result in compared):
+        raise typer.Exit(MISMATCH)
+
+
+def _cases(runner: DifferentialRun, sets: list[InputSet], random: int) -> Iterator[CaseResult]:
+    yield from runner.named_sets(sets)
+    if random:
+        yield from runner.random(random)
+
+
+def _shrunk(runner: DifferentialRun, results: list[CaseResult]) -> list[CaseResult]:
+    """Make the first random case that failed smaller."""
+    for place, result in enumerate(results):
+        if result.state in ("fail", "error") and result.name.startswith("random-"):
+            return [*results[:place], runner.shrink(result), *results[place + 1 :]]
+    return results
+
+
+def _print(results: list[CaseResult]) -> None:
+    from firstdiff.cli.console import say
+    from firstdiff.reports.terminal import columns, paint, shown
+
+    failing = [result for result in results if result.state != "pass"]
+    passing = [result for result in results if result.state == "pass"]
+    listed = failing + passing if len(results) <= _MOST_PASSING else failing
+    rows = [("input", "state", "tensors", "first divergence", "component", "cause", "")]
+    rows += [
+        (
+            shown(result.name),
+            _STATES[result.state],
+            f"{result.tensors:,}",
+            shown(result.first or ""),
+            shown(result.component or ""),
+            result.cause or "",
+            shown(result.text),
+        )
+        for result in listed
+    ]
+    for line, result in zip(columns(rows, frozenset({2}), shrinks=6), (None, *listed), strict=True):
+        say(line if result is None or result.state == "pass" else paint(line, "red"))
+    for result in failing:
+        if result.kept:
+            say(f"{shown(result.name)} is kept in {shown(result.kept)}")
+        if result.shrunk:
+            say(f"{shown(result.name)} was made smaller: {shown(result.shrunk)}")
+    compared = [result for result in results if result.state != "rejected"]
+    wrong = sum(result.state != "pass" for result in compared)
+    rejected = len(results) - len(compared)
+    tail = f", {rejected:,} rejected by the reference" if rejected else ""
+    say(f"{'FAIL' if wrong or not compared else 'PASS'}: {wrong:,} of {len(compared):,} inputs differ{tail}")
