@@ -267,3 +267,9 @@ def test_functions_of_the_model_are_opened(trace: Path) -> None:
     capture_onnx(proto, {"x": np.float32([1, 2])}, trace)
     assert [item.record.op for item in fd.open_trace(trace) if item.record.op] == ["Add", "Identity"]
     assert values(trace, "y").tolist() == [2, 4]
+
+
+def test_an_input_without_axes_stays_one(trace: Path) -> None:
+    proto = model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, [])}, ["y"])
+    capture_onnx(proto, {"x": np.float32(2)}, trace)
+    assert values(trace, "y").shape == ()

@@ -146,6 +146,7 @@ class _Run:
         self._seq: dict[str, int] = {}
         self._params: set[str] = set()
         self._limit = 0
+        self._graph_name = model.proto.graph.name or "graph"
 
     def type_of(self, name: str) -> onnx.TypeProto:
         given = next((item.type for item in self._model.proto.graph.input if item.name == name), None)
@@ -219,14 +220,14 @@ class _Run:
             **attributes_of(value.node),
             "opset": self._model.opsets.get(value.node.domain.replace("ai.onnx", ""), 1),
             "node": value.node.name,
-            **({"output": value.output} if value.output else {}),
+            **({"output": value.output, "outputs": outputs} if (outputs := len(value.node.output)) > 1 else {}),
             **({"inputs": list(known)} if known else {}),
             **({"params": weights} if weights else {}),
             **torch_origin(value.node),
         }
         domain = value.node.domain
         op = value.node.op_type if domain in ("", "ai.onnx") else f"{domain}:{value.node.op_type}"
-        place = Place(value.name, op=op, parent=value.inside[-1] if value.inside else None)
+        place = Place(value.name, op=op, parent=value.inside[-1] if value.inside else self._graph_name)
         sources = tuple(self._seq[name] for name in known.values())
         self._seq[value.name] = self._session.emit(place, "output", array, attrs=attrs, sources=sources)
 

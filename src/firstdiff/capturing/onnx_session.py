@@ -96,9 +96,9 @@ def value_of(array: np.ndarray) -> onnxruntime.OrtValue:
 
     if dtypes.is_extended(array.dtype):
         kind = TensorProto.DataType.Value(array.dtype.name.upper().replace("FLOAT8_E", "FLOAT8E"))
-        bits = np.ascontiguousarray(array).view(dtypes.bits_of(array.dtype))
+        bits = np.asarray(array, order="C").view(dtypes.bits_of(array.dtype))
         return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, kind)
-    return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
+    return onnxruntime.OrtValue.ortvalue_from_numpy(np.asarray(array, order="C"))
 
 
 def type_of(value: onnxruntime.OrtValue) -> onnx.TypeProto:

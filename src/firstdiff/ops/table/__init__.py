@@ -11,6 +11,7 @@ from firstdiff.ops.table import (
     gated,
     linear,
     norms,
+    onnx_nodes,
     pooling,
     reductions,
     rotary,
@@ -21,6 +22,7 @@ from firstdiff.ops.table import (
 from firstdiff.ops.table.row import Row
 
 TABLE: tuple[Row, ...] = (
+    *onnx_nodes.ROWS,
     *gated.ROWS,
     *linear.ROWS,
     *conv.ROWS,
