@@ -7,24 +7,14 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from firstdiff import dtypes
 from firstdiff.capturing.filters import Filters
 from firstdiff.capturing.limits import CaptureWarning
 from firstdiff.capturing.onnx_file import OnnxModel, need_onnx, open_model
-from firstdiff.capturing.onnx_graph import (
-    PART_BYTES,
-    Part,
-    Parts,
-    Value,
-    attributes_of,
-    has_hidden_values,
-    torch_origin,
-    value_bytes,
-)
+from firstdiff.capturing.onnx_graph import PART_BYTES, Part, Parts, value_bytes
 from firstdiff.capturing.onnx_session import (
     array_of,
     check_inputs,
@@ -35,10 +25,10 @@ from firstdiff.capturing.onnx_session import (
     type_of,
     value_of,
 )
-from firstdiff.capturing.parameters import SMALL_BYTES, TOTAL_BYTES
+from firstdiff.capturing.onnx_values import Params, ValueRecorder
 from firstdiff.capturing.queue_writer import QueueWriter
 from firstdiff.capturing.recording import noted_input, producer, trace_path
-from firstdiff.capturing.session import Place, Session
+from firstdiff.capturing.session import Session
 from firstdiff.trace import TraceWriter
 
 if TYPE_CHECKING:
@@ -47,7 +37,6 @@ if TYPE_CHECKING:
     import onnx
     import onnxruntime
 
-Params = Literal["auto", "small", "all", "none"]
 # beyond this share of an output's deviation the optimised run is another computation, and not another order of sums
 _SAME = 1e-3
 
@@ -109,9 +98,9 @@ def capture_onnx(
         trace = TraceWriter(trace_path(path), producer=_producer(), header=header, overwrite=overwrite)
         writer = QueueWriter(trace)
         session = Session(writer, Filters(include, exclude))
-        run = _Run(opened, session, chosen, optimize, on_progress)
+        run = _Run(opened, session, params, chosen, optimize, on_progress)
         try:
-            run.capture(arrays, params, part_bytes)
+            run.capture(arrays, part_bytes)
             optimized = run.compare_with(plain)
             writer.finish()
             if writer.error is not None:
@@ -133,20 +122,17 @@ class _Run:
         self,
         model: OnnxModel,
         session: Session,
+        params: Params,
         provider: str,
         optimize: bool,
         on_progress: Callable[[int, int], None] | None,
     ) -> None:
         self._model = model
-        self._session = session
+        self._recorder = ValueRecorder(model, session, params)
         self._provider = provider
         self._optimize = optimize
         self._on_progress = on_progress or (lambda _done, _total: None)
         self._held: dict[str, onnxruntime.OrtValue] = {}
-        self._seq: dict[str, int] = {}
-        self._params: set[str] = set()
-        self._limit = 0
-        self._graph_name = model.proto.graph.name or "graph"
 
     def type_of(self, name: str) -> onnx.TypeProto:
         given = next((item.type for item in self._model.proto.graph.input if item.name == name), None)
@@ -156,18 +142,16 @@ class _Run:
         array = array_of(self._held[name])
         return array is not None and bool(array.reshape(-1)[0])
 
-    def capture(self, inputs: Mapping[str, np.ndarray], params: Params, part_bytes: int) -> None:
-        for name, array in inputs.items():
-            self._held[name] = value_of(array)
-            self._seq[name] = self._session.emit(Place(name), "input", array)
-        self._limit = _largest_recorded(self._model, params)
+    def capture(self, inputs: Mapping[str, np.ndarray], part_bytes: int) -> None:
+        self._held = {name: value_of(array) for name, array in inputs.items()}
+        self._recorder.record_inputs(inputs)
         total = len(self._model.proto.graph.node)
         sizes = value_bytes(self._model, {name: array.shape for name, array in inputs.items()})
         parts = Parts(self._model, sizes, part_bytes)
         self._given_as_inputs(inputs, parts)
         self._on_progress(0, total)
         for part in parts.run(self):
-            self._record_params(part)
+            self._recorder.record_params(part)
             self._run_part(part)
             self._on_progress(round(part.done * total), total)
 
@@ -177,11 +161,9 @@ class _Run:
         for name, array in plain.items():
             held = self._held.get(name)
             exposed = array_of(held) if held is not None else None
-            if exposed is None or not self._session.wants(name, "output"):
-                continue
-            sources = (self._seq[name],) if name in self._seq else ()
-            self._session.emit(Place(name), "output", array, slot="optimized", sources=sources)
-            found[name] = _distance(exposed, array)
+            apart = self._recorder.record_optimized(name, exposed, array) if exposed is not None else None
+            if apart is not None:
+                found[name] = apart
         return found
 
     def _given_as_inputs(self, inputs: Mapping[str, np.ndarray], parts: Parts) -> None:
@@ -195,53 +177,13 @@ class _Run:
         results = run_session(session, [value.name for value in part.values], feeds, self._model.path)
         for value, result in zip(part.values, results, strict=True):
             self._held[value.name] = result
-            self._record(value, result)
+            self._recorder.record(value, array_of(result), result.data_type())
         self._held = {
             name: held for name, held in self._held.items() if name in part.kept or name not in self._seen(part)
         }
 
     def _seen(self, part: Part) -> set[str]:
         return {*part.feeds, *(value.name for value in part.values)}
-
-    def _record(self, value: Value, result: onnxruntime.OrtValue) -> None:
-        if has_hidden_values(value.node) and value.output == 0:
-            self._session.skip(
-                value.name, f"what runs inside a {value.node.op_type} is not recorded, only what it gives"
-            )
-        if not self._session.wants(value.name, "output"):
-            return
-        array = array_of(result)
-        if array is None:
-            self._session.skip(value.name, f"{result.data_type()} is no tensor of numbers")
-            return
-        known = {slot: name for slot, name in value.inputs.items() if name in self._seq}
-        weights = {slot: name for slot, name in value.inputs.items() if name in self._params}
-        attrs: dict[str, Any] = {
-            **attributes_of(value.node),
-            "opset": self._model.opsets.get(value.node.domain.replace("ai.onnx", ""), 1),
-            "node": value.node.name,
-            **({"output": value.output, "outputs": outputs} if (outputs := len(value.node.output)) > 1 else {}),
-            **({"inputs": list(known)} if known else {}),
-            **({"params": weights} if weights else {}),
-            **torch_origin(value.node),
-        }
-        domain = value.node.domain
-        op = value.node.op_type if domain in ("", "ai.onnx") else f"{domain}:{value.node.op_type}"
-        place = Place(value.name, op=op, parent=value.inside[-1] if value.inside else self._graph_name)
-        sources = tuple(self._seq[name] for name in known.values())
-        self._seq[value.name] = self._session.emit(place, "output", array, attrs=attrs, sources=sources)
-
-    def _record_params(self, part: Part) -> None:
-        """Record the weights of a part before what is computed with them, each once."""
-        for tensor in part.model.graph.initializer:
-            if tensor.name in self._params:
-                continue
-            self._params.add(tensor.name)
-            array = self._model.array(tensor)
-            if array is None:
-                self._session.skip(tensor.name, "weights of types that numpy does not have")
-            elif array.nbytes <= self._limit and self._session.wants(tensor.name, "param"):
-                self._seq[tensor.name] = self._session.emit(Place(tensor.name), "param", array)
 
 
 @contextmanager
@@ -266,21 +208,6 @@ def _plain_outputs(model: OnnxModel, inputs: Mapping[str, np.ndarray], provider:
     return {name: array.copy() for name, array in found.items() if array is not None}
 
 
-def _distance(exposed: np.ndarray, plain: np.ndarray) -> float:
-    """The greatest difference, in standard deviations; infinite where shapes or non-finite values differ."""
-    if exposed.shape != plain.shape:
-        return float("inf")
-    one, two = dtypes.doubles(exposed), dtypes.doubles(plain)
-    with np.errstate(invalid="ignore"):
-        differences = np.where((one == two) | (np.isnan(one) & np.isnan(two)), 0.0, np.abs(one - two))
-    if not differences.size or not differences.any():
-        return 0.0
-    finite = one[np.isfinite(one)]
-    spread = float(np.std(finite)) if finite.size else 0.0
-    worst = float(np.max(differences))
-    return worst / spread if spread and np.isfinite(worst) else float("inf") if not np.isfinite(worst) else worst
-
-
 def _warn(optimized: Mapping[str, float]) -> None:
     far = {name: distance for name, distance in optimized.items() if not distance <= _SAME}
     if far:
@@ -291,14 +218,6 @@ def _warn(optimized: Mapping[str, float]) -> None:
             CaptureWarning,
             stacklevel=3,
         )
-
-
-def _largest_recorded(model: OnnxModel, params: Params) -> int:
-    """Bytes up to which a weight is recorded."""
-    if params in ("none", "all"):
-        return -1 if params == "none" else 1 << 62
-    sizes = [array.nbytes for tensor in model.weights.values() if (array := model.array(tensor)) is not None]
-    return 1 << 62 if params == "auto" and sum(sizes) <= TOTAL_BYTES else SMALL_BYTES
 
 
 def _about(model: OnnxModel, provider: str, optimize: bool) -> dict[str, Any]:

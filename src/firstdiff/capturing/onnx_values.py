@@ -1,0 +1,106 @@
+"""Write the values of an ONNX model into a trace, whichever runtime computed them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, final
+
+import numpy as np
+
+from firstdiff import dtypes
+from firstdiff.capturing.onnx_file import OnnxModel
+from firstdiff.capturing.onnx_graph import Part, Value, attributes_of, has_hidden_values, torch_origin
+from firstdiff.capturing.parameters import SMALL_BYTES, TOTAL_BYTES
+from firstdiff.capturing.session import Place, Session
+
+Params = Literal["auto", "small", "all", "none"]
+
+
+@final
+class ValueRecorder:
+    """Records inputs, weights and values with op kinds, attributes and where each input came from."""
+
+    def __init__(self, model: OnnxModel, session: Session, params: Params) -> None:
+        self._model = model
+        self._session = session
+        self._limit = _largest_recorded(model, params)
+        self._seq: dict[str, int] = {}
+        self._params: set[str] = set()
+        self._graph_name = model.proto.graph.name or "graph"
+
+    def record_inputs(self, inputs: Mapping[str, np.ndarray]) -> None:
+        for name, array in inputs.items():
+            self._seq[name] = self._session.emit(Place(name), "input", array)
+
+    def record_params(self, part: Part) -> None:
+        """Record the weights of a part before what is computed with them, each once."""
+        for tensor in part.model.graph.initializer:
+            if tensor.name in self._params:
+                continue
+            self._params.add(tensor.name)
+            array = self._model.array(tensor)
+            if array is None:
+                self._session.skip(tensor.name, "weights of types that numpy does not have")
+            elif array.nbytes <= self._limit and self._session.wants(tensor.name, "param"):
+                self._seq[tensor.name] = self._session.emit(Place(tensor.name), "param", array)
+
+    def record(self, value: Value, array: np.ndarray | None, kind: str) -> None:
+        """Record what a node gave; `kind` names the type of a value that is no tensor of numbers."""
+        if has_hidden_values(value.node) and value.output == 0:
+            self._session.skip(
+                value.name, f"what runs inside a {value.node.op_type} is not recorded, only what it gives"
+            )
+        if not self._session.wants(value.name, "output"):
+            return
+        if array is None:
+            self._session.skip(value.name, f"{kind} is no tensor of numbers")
+            return
+        known = {slot: name for slot, name in value.inputs.items() if name in self._seq}
+        weights = {slot: name for slot, name in value.inputs.items() if name in self._params}
+        attrs: dict[str, Any] = {
+            **attributes_of(value.node),
+            "opset": self._model.opsets.get(value.node.domain.replace("ai.onnx", ""), 1),
+            "node": value.node.name,
+            **({"output": value.output, "outputs": outputs} if (outputs := len(value.node.output)) > 1 else {}),
+            **({"inputs": list(known)} if known else {}),
+            **({"params": weights} if weights else {}),
+            **torch_origin(value.node),
+        }
+        domain = value.node.domain
+        op = value.node.op_type if domain in ("", "ai.onnx") else f"{domain}:{value.node.op_type}"
+        place = Place(value.name, op=op, parent=value.inside[-1] if value.inside else self._graph_name)
+        sources = tuple(self._seq[name] for name in known.values())
+        self._seq[value.name] = self._session.emit(place, "output", array, attrs=attrs, sources=sources)
+
+    def record_optimized(self, name: str, exposed: np.ndarray, optimized: np.ndarray) -> float | None:
+        """Record an output of the untouched, optimised model, and return its distance from the exposed one's."""
+        if not self._session.wants(name, "output"):
+            return None
+        sources = (self._seq[name],) if name in self._seq else ()
+        self._session.emit(Place(name), "output", optimized, slot="optimized", sources=sources)
+        return distance(exposed, optimized)
+
+
+def distance(one: np.ndarray, other: np.ndarray) -> float:
+    """The greatest difference, in standard deviations of `one`; infinite where shapes or non-finite values differ."""
+    if one.shape != other.shape:
+        return float("inf")
+    first, second = dtypes.doubles(one), dtypes.doubles(other)
+    with np.errstate(invalid="ignore"):
+        differences = np.where((first == second) | (np.isnan(first) & np.isnan(second)), 0.0, np.abs(first - second))
+    if not differences.size or not differences.any():
+        return 0.0
+    finite = first[np.isfinite(first)]
+    spread = float(np.std(finite)) if finite.size else 0.0
+    worst = float(np.max(differences))
+    if not np.isfinite(worst):
+        return float("inf")
+    return worst / spread if spread else worst
+
+
+def _largest_recorded(model: OnnxModel, params: Params) -> int:
+    """Bytes up to which a weight is recorded."""
+    if params in ("none", "all"):
+        return -1 if params == "none" else 1 << 62
+    sizes = [array.nbytes for tensor in model.weights.values() if (array := model.array(tensor)) is not None]
+    return 1 << 62 if params == "auto" and sum(sizes) <= TOTAL_BYTES else SMALL_BYTES
