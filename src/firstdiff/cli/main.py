@@ -39,6 +39,7 @@ COMMANDS = (
     "golden",
     "init",
     "inspect",
+    "mcp",
     "pair",
     "plugins",
     "run",

@@ -1,0 +1,66 @@
+"""`firstdiff mcp`: the tools as a server that coding agents start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+_INSTRUCTIONS = """\
+firstdiff compares the intermediate tensors of a reference run and a candidate run (a port, an export, a new engine),
+names the first tensor that diverges and tests causes on the numbers. Work from the front of the pipeline: call validate
+or compare, read the first divergence, look at it with tensor_slice and tensor_statistics, fix the candidate's code, and
+call again until it passes. Never widen a tolerance to make it pass. Paths are relative to the project's folder.
+"""
+
+
+def mcp(
+    project: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The folder tools may read; that of the nearest firstdiff.toml if left out."),
+    ] = None,
+) -> None:
+    """Serve compare, explain, diagnose, slices and validate to coding agents, over standard input and output."""
+    server(_root(project)).run("stdio")
+
+
+def _root(stated: Path | None) -> Path:
+    from firstdiff.errors import UsageError
+    from firstdiff.workflows.project import find_project
+
+    if stated is not None:
+        if not stated.is_dir():
+            raise UsageError(f"--project {stated} is not a folder")
+        return stated.resolve()
+    found = find_project()
+    return found.parent if found else Path.cwd()
+
+
+def server(root: Path) -> MCPServer:
+    """Return the server of one project's folder; UsageError where the SDK is not installed."""
+    from firstdiff import __version__
+    from firstdiff.cli.agent_tools import READING, RUNNING, ProjectTools, guarded
+    from firstdiff.errors import UsageError
+
+    try:
+        from mcp.server.mcpserver import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
+        from mcp_types import ToolAnnotations
+    except ImportError as error:
+        raise UsageError("mcp needs the official SDK, version 2: pip install 'firstdiff[mcp]'") from error
+    made: MCPServer = MCPServer("firstdiff", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
+    tools = ProjectTools(root)
+    for name in (*READING, *RUNNING):
+        reads = name in READING
+        hints = ToolAnnotations(
+            read_only_hint=reads,
+            destructive_hint=None if reads else False,
+            idempotent_hint=True,
+            open_world_hint=not reads,
+        )
+        made.add_tool(guarded(getattr(tools, name), ToolError), name=name, annotations=hints)
+    return made
