@@ -41,6 +41,7 @@ COMMANDS = (
     "inspect",
     "mcp",
     "pair",
+    "plan",
     "plugins",
     "run",
     "serve",

@@ -55,6 +55,8 @@ def _text(run: ValidationRun, every_row: bool) -> Iterator[str]:
         yield (line if component is None or component.passes else paint(line, "red")) + "\n"
     if not validation.inputs:
         yield from _first(run)
+    if run.fixes:
+        yield f"\nFIXES.md: {shown(run.fixes)}\n"
     yield "\n"
 
 

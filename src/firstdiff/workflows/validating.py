@@ -20,9 +20,11 @@ from firstdiff.workflows.commands import CommandError, OnLine
 from firstdiff.workflows.digests import Digests
 from firstdiff.workflows.golden import Staging, changes_since, golden_trace, recorded_trace, run_side
 from firstdiff.workflows.inputs_first import differing_inputs, stated_differences
+from firstdiff.workflows.plan_file import record_fixes
 from firstdiff.workflows.project import Component, InputSet, Project
 from firstdiff.workflows.results import Results
 from firstdiff.workflows.validation import (
+    FULL,
     OTHER,
     ComponentResult,
     TensorResult,
@@ -31,8 +33,6 @@ from firstdiff.workflows.validation import (
     derived_components,
     tensor_results,
 )
-
-FULL = "full"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +55,11 @@ class ValidateOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRun:
-    """The result, and the comparison behind it."""
+    """The result, the comparison behind it, and the entry that FIXES.md got."""
 
     validation: Validation
     comparison: Comparison
+    fixes: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +120,7 @@ def validate_project(
             if change.kind in ("code", "version")
         ],
         seconds=seconds,
-        code=_code_digest(project, digests),
+        code=code_digest(project, digests),
         compare=Options.of(
             layout="strict",
             map=project.map,
@@ -131,8 +132,10 @@ def validate_project(
     )
     rules = options.rules or Rules(named=project.rules)
     run = _compare(reference, trace, replace(context, compare=replace(context.compare, rules=rules)), options)
+    earlier = results.latest(inputs.name, options.scope)
     results.add(run.validation)
-    return run
+    fixes = record_fixes(project, earlier, run.validation)
+    return replace(run, fixes=fixes)
 
 
 def validate_traces(golden: Path, candidate: Path, options: ValidateOptions) -> ValidationRun:
@@ -273,7 +276,7 @@ def _names(trace: Trace) -> list[str]:
     return [tensor.name for tensor in trace]
 
 
-def _code_digest(project: Project, digests: Digests) -> str | None:
+def code_digest(project: Project, digests: Digests) -> str | None:
     """Return a digest of the candidate's files, which tells whether anything was changed between two runs."""
     found: Mapping[str, str] = digests.of_files(candidate_files(project), project.root)
     digests.save()

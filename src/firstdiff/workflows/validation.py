@@ -16,6 +16,7 @@ ComponentState = Literal["pass", "fail", "unchecked", "absent"]
 
 FAILURES: frozenset[TensorStatus] = frozenset({"SHAPE MISMATCH", "VALUE MISMATCH", "ERROR"})
 OTHER = "other"
+FULL = "full"
 _WEIGHTS = frozenset({"param", "buffer"})
 _MOST_DERIVED = 12
 

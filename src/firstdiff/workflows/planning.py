@@ -1,0 +1,146 @@
+"""The plan of a port: its pipeline as a checklist, the one next task, and when a stage is done."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from firstdiff.errors import FirstdiffError, UsageError
+from firstdiff.workflows.project import NO_INPUTS, Project
+from firstdiff.workflows.results import Results
+from firstdiff.workflows.validation import FAILURES, FULL, ComponentResult, Validation
+
+PLAN = "PLAN.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One line of the checklist, or the next thing to do.
+
+    id: what its line is found by when the plan is written again
+    check: the command that tells whether it is done
+    """
+
+    id: str
+    title: str
+    done: bool
+    component: str | None = None
+    tensor: str | None = None
+    cause: str | None = None
+    evidence: str | None = None
+    fix: str | None = None
+    text: str = ""
+    check: str = "firstdiff validate"
+
+
+def tasks_of(project: Project, validations: Sequence[Validation]) -> list[Task]:
+    """Return every task in order: reference data, harness, components of the pipeline.
+
+    validations: the newest of each input set
+    """
+    return [*_data(project), _harness(project, validations), *_components(project, validations)]
+
+
+def next_task(tasks: Sequence[Task]) -> Task | None:
+    """Return the first that is not done; None where everything is."""
+    return next((task for task in tasks if not task.done), None)
+
+
+def newest(project: Project) -> list[Validation]:
+    """Return, for each input set, the newest validation of everything."""
+    results = Results(project.state)
+    found = [results.latest(inputs.name, FULL) for inputs in project.input_sets(None)]
+    return [validation for validation in found if validation is not None]
+
+
+def stage_passes(project: Project, validations: Sequence[Validation], component: str) -> bool:
+    """Return whether a stage and all before it pass on every input set; `full` is the whole pipeline."""
+    names = _pipeline(project, validations)
+    if component != FULL and component not in names:
+        known = ", ".join((*names, FULL))
+        raise UsageError(f"{project.path}: has no component {component!r}; --until takes one of {known}")
+    wanted = names if component == FULL else names[: names.index(component) + 1]
+    sets = project.input_sets(None)
+    if len(validations) < len(sets) or not wanted:
+        return False
+    return all(_stage_of(validation, wanted) for validation in validations)
+
+
+def _stage_of(validation: Validation, wanted: Sequence[str]) -> bool:
+    if validation.inputs or (validation.error and set(wanted) >= {part.name for part in validation.components}):
+        return False
+    passing = {part.name for part in validation.components if part.passes}
+    return set(wanted) <= passing
+
+
+def _pipeline(project: Project, validations: Sequence[Validation]) -> list[str]:
+    if project.components:
+        return [component.name for component in project.components]
+    return list(dict.fromkeys(part.name for validation in validations for part in validation.components))
+
+
+def _data(project: Project) -> Iterator[Task]:
+    from firstdiff.workflows.digests import Digests
+    from firstdiff.workflows.golden import changes_since, golden_trace
+
+    digests = Digests(project.state / "digests.json")
+    for inputs in project.input_sets(None):
+        text, done = "", False
+        try:
+            header = golden_trace(project.golden.folder / inputs.name).header
+            changes = [change.text for change in changes_since(header, project, inputs, digests)]
+            text, done = "; ".join(changes), not changes
+        except FirstdiffError as error:
+            text = str(error)
+        named = "" if inputs.name == NO_INPUTS else f" for {inputs.name}"
+        check = (
+            "firstdiff golden" if inputs.name == NO_INPUTS else f"firstdiff golden --input {shlex.quote(inputs.name)}"
+        )
+        yield Task(id=f"golden:{inputs.name}", title=f"reference data{named}", done=done, text=text, check=check)
+
+
+def _harness(project: Project, validations: Sequence[Validation]) -> Task:
+    """The candidate runs, records, and is given the same as the reference."""
+    text = ""
+    if project.candidate is None:
+        text = "add command under [candidate] in firstdiff.toml"
+    elif len(validations) < len(project.input_sets(None)):
+        text = "the candidate was not validated on every input set yet"
+    for validation in validations:
+        text = text or validation.error or "; ".join(validation.inputs)
+    return Task(id="harness", title="the candidate runs and records", done=not text, text=text)
+
+
+def _components(project: Project, validations: Sequence[Validation]) -> Iterator[Task]:
+    for name in _pipeline(project, validations):
+        parts = [(found, part) for found in validations for part in found.components if part.name == name]
+        wrong = next(((found, part) for found, part in parts if not part.passes), None)
+        check = f"firstdiff validate --component {shlex.quote(name)}"
+        if wrong is not None:
+            yield _failing(name, *wrong, check)
+        else:
+            checked = ", ".join(f"{part.checked}/{part.expected}" for _, part in parts)
+            text = f"{checked} checked" if parts else "not validated yet"
+            yield Task(id=f"component:{name}", title=name, done=bool(parts), component=name, text=text, check=check)
+
+
+def _failing(name: str, validation: Validation, part: ComponentResult, check: str) -> Task:
+    tensors = [tensor for tensor in validation.tensors if tensor.component == name and tensor.status in FAILURES]
+    worth = next((tensor for tensor in tensors if tensor.cause), tensors[0] if tensors else None)
+    is_first = validation.first is not None and any(tensor.key == validation.first for tensor in tensors)
+    cause = part.cause or (worth.cause if worth else None) or (validation.cause if is_first else None)
+    fix = (worth.fix if worth else None) or (validation.fix if is_first else None)
+    several = "" if validation.input_set == NO_INPUTS else f" on {validation.input_set}"
+    return Task(
+        id=f"component:{name}",
+        title=name,
+        done=False,
+        component=name,
+        tensor=part.first,
+        cause=cause,
+        evidence=validation.evidence if is_first else None,
+        fix=fix,
+        text=f"{part.first or name}{several}: {part.text}",
+        check=check,
+    )
