@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from ctypes import byref
+from functools import cache
 from typing import final
 
 import numpy as np
@@ -21,7 +22,13 @@ from firstdiff.measure.sums import FIGURES, RowPart
 
 def supports(plan: PairPlan) -> bool:
     """True where the kernel was built, and takes both types."""
-    return {plan.reference.name, plan.candidate.name} <= c.TYPES.keys() and c.library() is not None
+    return _type(plan.reference) is not None and _type(plan.candidate) is not None and c.library() is not None
+
+
+@cache
+def _type(dtype: np.dtype) -> int | None:
+    """The kernel's number of a type; numpy takes long to spell its name."""
+    return c.TYPES.get(dtype.name)
 
 
 def _library() -> c.Library:
@@ -94,8 +101,8 @@ def _plan_struct(plan: PairPlan) -> c.Plan:
     rows = plan.rows
     assert plan.grid is not None, "floats have a spacing"
     return c.Plan(
-        reference_type=c.TYPES[plan.reference.name],
-        candidate_type=c.TYPES[plan.candidate.name],
+        reference_type=_type(plan.reference),
+        candidate_type=_type(plan.candidate),
         row=rows.row,
         group=rows.group,
         channel_rows=rows.channel_rows,

@@ -163,6 +163,9 @@ def join_rows(parts: list[RowPart]) -> tuple[SumTable | None, SumTable | None]:
     """The tables of rows and channels, from stretches in the order of the data; two may share a row."""
     if not parts:
         return None, None
+    if len(parts) == 1:
+        (only,) = parts
+        return SumTable(*only.rows.T), None if only.channels is None else SumTable(*only.channels)
     rows = np.zeros((max(part.first + len(part.rows) for part in parts), FIGURES))
     channels = None if parts[0].channels is None else np.zeros_like(parts[0].channels)
     for part in parts:

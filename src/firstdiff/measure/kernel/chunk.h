@@ -84,9 +84,7 @@ static Sums NAME(sum_chunk)(const T *r, const T *c, int64_t n, const NAME(Lines)
         lanes.rd += few.rd;
         lanes.abs += few.abs;
     }
-    if (at < n)
-        marked |= UINT32_C(1) << at / BLOCK; /* the last few are not tried */
-    for (; at < n; at += LANES) {
+    for (int64_t block = at / BLOCK; at < n; at += LANES) {
         NAME(Vector) x = NAME(load_some)(r + at, n - at), d = NAME(load_some)(c + at, n - at) - x;
         NAME(add_to_sums)(&lanes, x, d);
         if (n - at < LANES) { /* what fills up a vector must not be an extreme */
@@ -94,6 +92,7 @@ static Sums NAME(sum_chunk)(const T *r, const T *c, int64_t n, const NAME(Lines)
             d = NAME(load_part)(c + at, n - at, c[at]) - x;
         }
         NAME(add_to_extremes)(&lanes, x, d);
+        marked |= (uint32_t)NAME(any)(NAME(over)(&lines, NAME(absolute)(x), NAME(absolute)(d)) > 0) << block;
     }
     return (Sums){.n = n, .r = NAME(total)(lanes.r), .rr = NAME(total)(lanes.rr), .d = NAME(total)(lanes.d),
                   .dd = NAME(total)(lanes.dd), .rd = NAME(total)(lanes.rd), .abs = NAME(total)(lanes.abs),
@@ -202,7 +201,7 @@ static int NAME(add_finite)(Scan *scan, const T *r, const T *c, int64_t n, const
     Figures *figures = scan->figures;
     NAME(Lines) lines = NAME(lines)(&scan->lines);
     Sums sums = NAME(sum_chunk)(r, c, n, &lines);
-    if (!IS_SAFE(&sums))
+    if (!IS_SAFE(&sums, r, c))
         return 0;
     if (isnan(sums.rd))
         sums.rd = 0; /* infinities of both signs: float64 has overflowed */

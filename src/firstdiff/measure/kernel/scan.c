@@ -144,7 +144,7 @@ static int is_safe_in_float(const Sums *sums)
 #define CANCELLED 1e-4
 #define WHOLE_FROM 0x1p52
 #define EXPONENT (INT64_C(0x7ff) << 52)
-#define IS_SAFE(sums) 1
+#define IS_SAFE(sums, r, c) (isfinite((sums)->rr + (sums)->dd) || are_finite_double(r, c, (sums)->n))
 #define POWERS_ARE_EXACT(relative, most, known) 1
 #include "vectors.h"
 
@@ -187,7 +187,7 @@ static inline void add_to(double *sums, Vector_double values)
 #define CANCELLED 0.25
 #define WHOLE_FROM 0x1p23f
 #define EXPONENT (INT32_C(0xff) << 23)
-#define IS_SAFE is_safe_in_float
+#define IS_SAFE(sums, r, c) is_safe_in_float(sums)
 #define POWERS_ARE_EXACT are_exact_in_float
 #include "vectors.h"
 #include "sides.h"
@@ -204,9 +204,9 @@ static void add_chunk_in_double(Scan *scan, const double *r, const double *c, in
 {
     double kept_r[CHUNK], kept_c[CHUNK];
     uint16_t places[CHUNK];
-    if (are_finite_double(r, c, n)) {
-        add_finite_double(scan, r, c, n, NULL, start, row);
-    } else if ((count_nonfinite_double(scan->figures, r, c, n, start))) {
+    if (add_finite_double(scan, r, c, n, NULL, start, row))
+        return;
+    if (count_nonfinite_double(scan->figures, r, c, n, start)) {
         n = keep_finite_double(r, c, n, kept_r, kept_c, places);
         add_finite_double(scan, kept_r, kept_c, n, places, start, row);
     }
