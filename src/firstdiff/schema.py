@@ -15,7 +15,7 @@ Status = Literal["match", "mismatch", "missing", "extra", "failed", "alone"]
 Verdict = Literal["match", "mismatch", "not_compared"]
 Origin = Literal["introduced", "inherited", "unknown"]
 Part = Literal["scale", "shift", "element", "row", "channel", "level", "odd_channel", "local", "exact", "mask"]
-NoteCode = Literal["no_cause", "not_searched", "record_next", "other"]
+NoteCode = Literal["no_cause", "not_searched", "record_next", "omission", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ class Note:
     """A remark on the whole comparison, or on the row of `key`.
 
     code: "no_cause" where no cause that was tested explains the row, "not_searched" where there was no time to look
-        for one, "record_next" for what to record to know more
+        for one, "record_next" for what to record to know more, "omission" for what was left out and decides
     """
 
     code: NoteCode

@@ -71,8 +71,8 @@ def test_6_nan_on_both_sides(equal_nan: bool, verdict: str) -> None:
 
 @pytest.mark.parametrize("status", ["missing", "extra"])
 def test_7_a_tensor_on_one_side_only(status: str) -> None:
-    both, lone = {"a": [1.0], "b": [3.0]}, {"only": [2.0]}
-    sides = (both | lone, both) if status == "missing" else (both, both | lone)
+    both, lone = {"a": [1.0, 2.0], "b": [3.0, 5.0]}, {"only": [2.0]}
+    sides = (lone | both, both) if status == "missing" else (both, lone | both)
     comparison = fd.compare(*sides)
     assert (comparison.verdict, getattr(comparison.summary, status)) == ("mismatch", 1)
     assert fd.compare(*sides, **{f"allow_{status}": True}).verdict == "match"

@@ -9,7 +9,7 @@ from firstdiff.trace import ArraySource, Record, Role, Tensor, Trace
 
 
 def trace(*tensors: tuple[str, Role, str]) -> Trace:
-    return Trace("t", tuple(Tensor(Record(name=n, role=r, op=op), ArraySource(np.ones(4))) for n, r, op in tensors))
+    return Trace("t", tuple(Tensor(Record(name=n, role=r, op=op), ArraySource(np.arange(4.0))) for n, r, op in tensors))
 
 
 @pytest.mark.parametrize("swapped", [False, True])

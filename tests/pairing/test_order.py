@@ -44,12 +44,18 @@ def test_a_diverged_tensor_is_found_by_its_place_and_similar_values() -> None:
     assert ("first", "uno") in pairs_of(result)
 
 
-def test_place_alone_is_only_a_guess() -> None:
+def test_an_error_does_not_hide_the_only_tensor_at_its_place() -> None:
     ours = run(("in", None, values(0)), ("first", None, values(1)), ("out", None, values(2)))
     theirs = run(("in", None, values(0)), ("uno", None, values(8)), ("out", None, values(9)))
     result = pair_up(ours, theirs)
-    assert pairs_of(result) == [("in", "in"), ("out", "out")]
-    assert guesses_of(result) == {"first": ("uno", 0.5)}
+    assert pairs_of(result) == [("in", "in"), ("first", "uno"), ("out", "out")]
+    assert result.pairs[1].pairing.method == "order"
+
+
+def test_a_copy_of_what_is_paired_already_takes_no_place() -> None:
+    ours = run(("in", None, values(0)), ("in again", None, values(0)), ("out", None, values(2)))
+    theirs = run(("in", None, values(0)), ("uno", None, values(8)), ("out", None, values(9)))
+    assert pairs_of(pair_up(ours, theirs)) == [("in", "in"), ("out", "out")]
 
 
 def test_other_values_speak_against_a_pair_when_what_follows_agrees() -> None:
@@ -68,12 +74,12 @@ def test_other_operators_are_never_paired_by_place() -> None:
     assert guesses_of(result) == {}
 
 
-def test_two_that_fit_one_place_are_not_paired() -> None:
+def test_of_two_that_fit_one_place_one_is_paired() -> None:
     ours = run(
         ("in", None, values(0)), ("a", "Linear", values(1)), ("b", "Linear", values(2)), ("out", None, values(3))
     )
     theirs = run(("in", None, values(0)), ("fc", "Linear", values(8)), ("out", None, values(9)))
-    assert pairs_of(pair_up(ours, theirs)) == [("in", "in"), ("out", "out")]
+    assert {other for _, other in pairs_of(pair_up(ours, theirs))} == {"in", "fc", "out"}
 
 
 def test_only_pairs_that_keep_their_order_stand_around_a_place() -> None:

@@ -24,6 +24,9 @@ def compare(
     equal_nan: Annotated[bool, typer.Option("--equal-nan", help="Let NaN match NaN at the same place.")] = False,
     allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Tensors only REF has do not count.")] = False,
     allow_extra: Annotated[bool, typer.Option("--allow-extra", help="Tensors only CAND has do not count.")] = False,
+    allow_partial: Annotated[
+        bool, typer.Option("--allow-partial", help="Tensors one side has only a part of do not count.")
+    ] = False,
     map_file: MapFile = None,
     layer_offset: LayerOffset = None,
     layout: Annotated[Literal["auto", "strict"], typer.Option(help="strict: only the same layout matches.")] = "auto",
@@ -66,6 +69,7 @@ def compare(
         equal_nan=equal_nan,
         allow_missing=allow_missing,
         allow_extra=allow_extra,
+        allow_partial=allow_partial,
         map=map_file,
         layer_offset=layer_offset,
         layout=layout,

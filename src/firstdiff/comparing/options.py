@@ -55,6 +55,7 @@ class Options:
     layout: LayoutOptions = field(default_factory=LayoutOptions)
     allow_missing: bool = False
     allow_extra: bool = False
+    allow_partial: bool = False
     isolate: bool = False
     diagnose: bool = True
     effort: float | None = EFFORT_S
@@ -72,6 +73,7 @@ class Options:
         equal_nan: bool = False,
         allow_missing: bool = False,
         allow_extra: bool = False,
+        allow_partial: bool = False,
         map: str | os.PathLike[str] | PairMap | None = None,
         layer_offset: int | None = None,
         layout: LayoutMode = "auto",
@@ -96,6 +98,7 @@ class Options:
             layout=LayoutOptions.of(layout, accept_layout, align),
             allow_missing=allow_missing,
             allow_extra=allow_extra,
+            allow_partial=allow_partial,
             isolate=isolate,
             diagnose=diagnose,
             effort=_effort(effort),
@@ -117,6 +120,7 @@ class Options:
             "equal_nan": self.rules.equal_nan,
             "allow_missing": self.allow_missing,
             "allow_extra": self.allow_extra,
+            "allow_partial": self.allow_partial,
             "layout": self.layout.mode,
             "accept_layout": sorted(self.layout.accepted),
             "align": {name: str(recipe) for name, recipe in self.layout.stated.items()},

@@ -47,6 +47,7 @@ def compare(
     equal_nan: bool = False,
     allow_missing: bool = False,
     allow_extra: bool = False,
+    allow_partial: bool = False,
     map: str | os.PathLike[str] | None = None,
     layer_offset: int | None = None,
     layout: LayoutMode = "auto",
@@ -71,6 +72,7 @@ def compare(
     tolerances: a TOML file with `[[tolerances]]`, or "torch" for torch's table
     equal_nan: let NaN match NaN
     allow_missing, allow_extra: let tensors that only the reference, or only the candidate, has pass
+    allow_partial: let tensors pass of which one side has only a part, such as one text of a batch
     map: a TOML file that states pairs
     layer_offset: added to the candidate's layers: with 3, its layer 0 is the reference's layer 3; found if left out
     layout: "strict" lets nothing but the same layout match
@@ -91,6 +93,7 @@ def compare(
         equal_nan=equal_nan,
         allow_missing=allow_missing,
         allow_extra=allow_extra,
+        allow_partial=allow_partial,
         map=map,
         layer_offset=layer_offset,
         layout=layout,

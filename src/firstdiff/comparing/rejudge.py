@@ -54,6 +54,8 @@ def rejudge(comparison: Comparison, rules: Rules) -> Judged:
         summary,
         allow_missing=bool(settings.get("allow_missing")),
         allow_extra=bool(settings.get("allow_extra")),
+        allow_partial=bool(settings.get("allow_partial")),
+        omitted=any(note.code == "omission" for note in comparison.notes),
     )
     return Judged(
         verdict=verdict,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from firstdiff import __version__
+from firstdiff.comparing.omissions import omissions
 from firstdiff.comparing.options import Options
 from firstdiff.comparing.pair_comparison import LayoutFinding
 from firstdiff.comparing.rows import audio_warnings
@@ -18,6 +19,7 @@ from firstdiff.schema import Comparison, Diagnosis, Note, Pair, Side, Status, Su
 from firstdiff.trace import Key, Trace
 from firstdiff.trace.record import is_function_op
 
+_ROUNDING = 1e-9
 THE_SAME = "reference and candidate are the same: they can only match"
 
 
@@ -54,7 +56,15 @@ def comparison_of(
     """Put the stages' results together; an incomplete comparison is never a match."""
     pairs = tuple(_pair(row, findings) for row in located.pairs)
     summary = summary_of(pairs)
-    verdict = verdict_of(pairs, summary, allow_missing=options.allow_missing, allow_extra=options.allow_extra)
+    left_out = omissions(paired, [row.measured for row in located.pairs])
+    verdict = verdict_of(
+        pairs,
+        summary,
+        allow_missing=options.allow_missing,
+        allow_extra=options.allow_extra,
+        allow_partial=options.allow_partial,
+        omitted=bool(left_out),
+    )
     first = located.first_divergence
     return Comparison(
         version=__version__,
@@ -69,7 +79,7 @@ def comparison_of(
         pairs=pairs,
         diagnosis=pairs[first.pair].diagnosis if first else (),
         depth=tuple((point.index, point.relative, point.allowed) for point in located.depth),
-        notes=(*located.notes, *findings.notes),
+        notes=(*left_out, *located.notes, *findings.notes),
         timings=timings,
         complete=complete,
     )
@@ -134,15 +144,29 @@ def _pair(located: LocatedPair, findings: Findings) -> Pair:
     )
 
 
-def verdict_of(pairs: Sequence[Pair], summary: Summary, *, allow_missing: bool, allow_extra: bool) -> Verdict:
-    """Judge the run by its rows. Nothing compared is never a match."""
+def verdict_of(
+    pairs: Sequence[Pair],
+    summary: Summary,
+    *,
+    allow_missing: bool,
+    allow_extra: bool,
+    allow_partial: bool = False,
+    omitted: bool = False,
+) -> Verdict:
+    """Judge the run by its rows. Nothing compared is never a match, nor is one that leaves out what decides.
+
+    omitted: whether something was left out that no option lets pass
+    """
     if not any(pair.metrics is not None for pair in pairs):
         return "mismatch" if summary.mismatch else "not_compared"
-    against = summary.mismatch + summary.failed
+    against = summary.mismatch + summary.failed + omitted
     if not allow_missing:
-        against += _lone(pairs, "missing") + sum(_part(pair, "reference_coverage") for pair in pairs)
+        against += _lone(pairs, "missing")
     if not allow_extra:
-        against += _lone(pairs, "extra") + sum(_part(pair, "candidate_coverage") for pair in pairs)
+        against += _lone(pairs, "extra")
+    if not allow_partial:
+        against += sum(_part(pair, "reference_coverage", shard=allow_missing) for pair in pairs)
+        against += sum(_part(pair, "candidate_coverage", shard=allow_extra) for pair in pairs)
     return "mismatch" if against else "match"
 
 
@@ -165,9 +189,17 @@ def _output_key(pair: Pair) -> str:
     return str(replace(Key.parse(pair.key), role="output", slot="0"))
 
 
-def _part(pair: Pair, side: str) -> bool:
-    """True if only a part of one side was there to compare: the rest is missing, or extra."""
-    return pair.alignment is not None and getattr(pair.alignment, side) < 1
+def _part(pair: Pair, side: str, *, shard: bool) -> bool:
+    """True if only a part of one side was there to compare.
+
+    shard: let a lone shard pass, one of several equal parts: the other ranks are missing, as whole tensors are
+    """
+    covered = getattr(pair.alignment, side) if pair.alignment is not None else 1.0
+    return covered < 1 and not (shard and _is_one_of_equal_parts(covered))
+
+
+def _is_one_of_equal_parts(share: float) -> bool:
+    return share > 0 and abs(1 / share - round(1 / share)) < _ROUNDING
 
 
 def summary_of(pairs: Sequence[Pair]) -> Summary:

@@ -21,7 +21,13 @@ _KINDS = {
     "dropout": "dropout",
 }
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+_ACTIVATIONS = frozenset({"gelu", "silu", "relu", "tanh", "sigmoid"})
 _NOT_LETTERS = re.compile(r"[^a-z0-9]")
+
+
+def may_be_one(one: str | None, other: str | None) -> bool:
+    """False for two kinds that cannot stand for each other; an activation may be another one by mistake."""
+    return None in (one, other) or one == other or {one, other} <= _ACTIVATIONS
 
 
 def op_kind(op: str | None) -> str | None:

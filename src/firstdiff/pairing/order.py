@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from firstdiff.pairing.fit import EQUAL, RELATED, fits, misfit
+from firstdiff.pairing.leftovers import leftover_proposals
 from firstdiff.pairing.opkinds import op_kind
 from firstdiff.pairing.sequence import Two, certain_pairs, increasing, unique_in_both
 from firstdiff.pairing.side import Side, grouped
@@ -107,7 +108,19 @@ def _propose(situation: Situation) -> Findings:
         for part in _short_enough(stretch):
             pairs = certain_pairs(_scores(part))
             proposals += [_proposal(stretch, part.ours[row], part.theirs[column]) for row, column in pairs]
-    return Findings(proposals)
+    sure = [one for one in proposals if one.confidence >= situation.options.min_confidence]
+    return Findings([*proposals, *leftover_proposals(_after(situation, sure))])
+
+
+def _after(situation: Situation, sure: list[Proposal]) -> Situation:
+    """The board once these proposals are pairs."""
+    taken = [(one.reference[0], one.candidate[0]) for one in sure]
+    return replace(
+        situation,
+        reference=situation.reference.without({place for place, _ in taken}),
+        candidate=situation.candidate.without({other for _, other in taken}),
+        anchors=(*situation.anchors, *taken),
+    )
 
 
 def _stretches(situation: Situation) -> Iterator[_Stretch]:

@@ -59,6 +59,25 @@ def certain_pairs(scores: np.ndarray) -> list[Two]:
     return [(int(row), int(column)) for row, column in np.argwhere(certain)]
 
 
+def best_pairs(scores: np.ndarray) -> list[Two]:
+    """The pairs of one best alignment; of several equally good ones that with the earliest pairs.
+
+    scores: what each two elements are worth together, -inf for two that cannot be
+    """
+    behind = _best_prefixes(scores[::-1, ::-1])[::-1, ::-1]
+    found: list[Two] = []
+    row = column = 0
+    while row < scores.shape[0] and column < scores.shape[1]:
+        if scores[row, column] + behind[row + 1, column + 1] >= behind[row, column] - _TIE:
+            found.append((row, column))
+            row, column = row + 1, column + 1
+        elif behind[row + 1, column] >= behind[row, column] - _TIE:
+            row += 1
+        else:
+            column += 1
+    return found
+
+
 def _best_prefixes(scores: np.ndarray) -> np.ndarray:
     """The worth of the best alignment of the first i and the first j elements, for all i and j."""
     rows, columns = scores.shape

@@ -168,6 +168,9 @@ def summary(comparison: Comparison) -> str:
     in_part = sum(pair.alignment is not None and pair.alignment.coverage < 1 for pair in comparison.pairs)
     if in_part:
         counts.append(f"{in_part:,} compared only in part")
+    by_values = sum(pair.pairing is not None and pair.pairing.method == "content" for pair in comparison.pairs)
+    if by_values:
+        counts.append(f"{by_values:,} paired by values alone")
     said = _VERDICTS[comparison.verdict]
     if not comparison.complete:
         said = f"INCOMPLETE (interrupted), {said} so far"

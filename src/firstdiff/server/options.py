@@ -28,6 +28,7 @@ FORM_OPTIONS = (
     "equal_nan",
     "allow_missing",
     "allow_extra",
+    "allow_partial",
     "layout",
     "accept_layout",
     "isolate",

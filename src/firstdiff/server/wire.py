@@ -39,6 +39,7 @@ class OptionsIn(Body):
     tolerances: str | None = None
     allow_missing: bool = False
     allow_extra: bool = False
+    allow_partial: bool = False
     layer_offset: int | None = None
     layout: LayoutMode = "auto"
     accept_layout: list[str] = Field(default_factory=list)

@@ -1268,14 +1268,14 @@ export interface components {
          * @description A remark on the whole comparison, or on the row of `key`.
          *
          *     code: "no_cause" where no cause that was tested explains the row, "not_searched" where there was no time to look
-         *         for one, "record_next" for what to record to know more
+         *         for one, "record_next" for what to record to know more, "omission" for what was left out and decides
          */
         Note: {
             /**
              * Code
              * @enum {string}
              */
-            code: "no_cause" | "not_searched" | "record_next" | "other";
+            code: "no_cause" | "not_searched" | "record_next" | "omission" | "other";
             /** Key */
             key: string | null;
             /** Text */
@@ -1317,6 +1317,11 @@ export interface components {
              * @default false
              */
             allow_extra: boolean;
+            /**
+             * Allow Partial
+             * @default false
+             */
+            allow_partial: boolean;
             /** Layer Offset */
             layer_offset?: number | null;
             /**

@@ -12,6 +12,7 @@ export interface OptionsForm {
   equalNan: boolean;
   allowMissing: boolean;
   allowExtra: boolean;
+  allowPartial: boolean;
   strictLayout: boolean;
   isolate: boolean;
 }
@@ -26,6 +27,7 @@ export const NO_OPTIONS: Readonly<OptionsForm> = {
   equalNan: false,
   allowMissing: false,
   allowExtra: false,
+  allowPartial: false,
   strictLayout: false,
   isolate: false,
 };
@@ -42,6 +44,7 @@ export function optionsOf(form: OptionsForm): Options {
     equal_nan: form.equalNan,
     allow_missing: form.allowMissing,
     allow_extra: form.allowExtra,
+    allow_partial: form.allowPartial,
     layout: form.strictLayout ? "strict" : "auto",
     isolate: form.isolate,
   };
@@ -82,6 +85,7 @@ export function changedOptions(form: OptionsForm): string[] {
     [form.equalNan, "NaN equals NaN"],
     [form.allowMissing, "missing allowed"],
     [form.allowExtra, "extra allowed"],
+    [form.allowPartial, "parts allowed"],
     [form.strictLayout, "strict layout"],
     [form.isolate, "operations alone"],
   ];

@@ -1,0 +1,232 @@
+"""Tensors that no name and no value pairs: by their place between known pairs, even though their values differ.
+
+An error changes the very values that would have paired its tensor, so that leaving it alone would hide the error.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import final
+
+import numpy as np
+
+from firstdiff.errors import ReadError
+from firstdiff.pairing.copies import first_copies
+from firstdiff.pairing.fingerprint import Fingerprints
+from firstdiff.pairing.fit import EQUAL, RELATED, misfit
+from firstdiff.pairing.opkinds import may_be_one, op_kind
+from firstdiff.pairing.sequence import Two, best_pairs, increasing
+from firstdiff.pairing.side import Side
+from firstdiff.pairing.strategy import Proposal, Situation
+from firstdiff.pairing.words import words_of
+
+_MOST_CELLS = 1 << 16
+_SAME_SHAPE, _SAME_LENGTHS, _SAME_SIZE = 2.0, 1.5, 0.5
+_SAME_OP, _SAME_FAMILY = 1.5, 0.75
+_LIKE_VALUES, _LIKE_SPREAD, _LIKE_WORDS = 2.0, 1.5, 1.5
+_INSIDE = -0.75  # a function of a module that is left over itself
+_LEAST = 1.0
+_PLACED, _MOST_CONFIDENT = 0.6, 0.85
+_CERTAIN_SCORE = 6.0
+_TELLING_SIZES = 3
+_SMALL = 1 << 12
+_QUANTILES = np.linspace(0.02, 0.98, 13)
+_STEM = 3
+
+
+def leftover_proposals(situation: Situation) -> list[Proposal]:
+    """Pair what is left, stretch by stretch, wherever the values after the stretch do not agree already."""
+    board = _Board(situation)
+    return [proposal for stretch in board.stretches() for proposal in board.proposals(stretch)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Free outputs between two known pairs; `before` and `after` are None at the ends of the run."""
+
+    ours: tuple[int, ...]
+    theirs: tuple[int, ...]
+    before: Two | None
+    after: Two | None
+
+
+@final
+class _Board:
+    def __init__(self, situation: Situation) -> None:
+        self._situation = situation
+        self._reference, self._candidate = situation.reference, situation.candidate
+        self._spreads: dict[tuple[bool, int], np.ndarray | None] = {}
+
+    def stretches(self) -> Iterator[_Stretch]:
+        ours, theirs = self._new_values, self._leftover(self._candidate)
+        known = increasing(
+            (place, other)
+            for place, other in self._situation.anchors
+            if self._reference.keys[place].role == self._candidate.keys[other].role == "output"
+        )
+        ends = (len(self._reference.trace), len(self._candidate.trace))
+        for before, after in pairwise([(-1, -1), *known, ends]):
+            mine, others = _between(ours, before[0], after[0]), _between(theirs, before[1], after[1])
+            if mine and others:
+                yield _Stretch(mine, others, before if before[0] >= 0 else None, after if after != ends else None)
+
+    def proposals(self, stretch: _Stretch) -> list[Proposal]:
+        if len(stretch.ours) * len(stretch.theirs) > _MOST_CELLS:
+            return []
+        if stretch.after is not None and self._agree(*stretch.after):
+            return []  # both sides go on alike: what lies between was only written differently
+        scores = self._scores(stretch)
+        found = [
+            (stretch.ours[row], stretch.theirs[column], float(scores[row, column]))
+            for row, column in best_pairs(scores)
+        ]
+        if stretch.before is None and stretch.after is None and not self._is_one_run(stretch, found):
+            return []
+        return [self._proposal(*pair) for pair in found]
+
+    def _is_one_run(self, stretch: _Stretch, found: list[tuple[int, int, float]]) -> bool:
+        """Without any known pair, a side must have found its partners throughout, in sizes that tell something."""
+        whole = min(len(stretch.ours), len(stretch.theirs))
+        sizes = {self._reference.sizes[place] for place, _, _ in found}
+        named = any(self._speaks_for(place, other) for place, other, _ in found)
+        return len(found) == whole and len(sizes) >= _TELLING_SIZES and named
+
+    def _speaks_for(self, place: int, other: int) -> bool:
+        """True if more than shape and place makes two tensors one: their operators or their names."""
+        kind = op_kind(self._reference.tensor(place).record.op)
+        same = kind is not None and kind == op_kind(self._candidate.tensor(other).record.op)
+        return same or _likeness(self._reference.keys[place].name, self._candidate.keys[other].name) > 0
+
+    def _proposal(self, place: int, other: int, score: float) -> Proposal:
+        sure = min(score / _CERTAIN_SCORE, 1.0)
+        confidence = round(_PLACED + sure * (_MOST_CONFIDENT - _PLACED), 2)
+        return Proposal((place,), (other,), confidence, why="the same place between known pairs")
+
+    @cached_property
+    def _new_values(self) -> list[int]:
+        """Free outputs of the reference whose values were not paired under another name."""
+        side, prints = self._reference, self._situation.prints[0]
+        known = {place for place, _ in self._situation.anchors}
+        free = self._leftover(side)
+        first = first_copies(side, prints, known | set(free))
+        paired = {first[place] for place in known if place in first}
+        return [place for place in free if first.get(place, place) == place and place not in paired]
+
+    def _leftover(self, side: Side) -> list[int]:
+        return [
+            place
+            for place in side.free
+            if side.keys[place].role == "output" and (side.sizes[place] or 0) > 0 and not _is_index(side, place)
+        ]
+
+    def _agree(self, place: int, other: int) -> bool:
+        """True if two tensors hold the same values, as far as a few of them tell."""
+        ours, theirs = self._situation.prints
+        size = self._reference.sizes[place]
+        if size != self._candidate.sizes[other] or size is None:
+            return False
+        if misfit(ours, place, theirs, other) <= EQUAL:
+            return True
+        if size > _SMALL:
+            return False
+        mine, yours = _sorted(self._reference, place), _sorted(self._candidate, other)
+        if mine is None or yours is None:
+            return False
+        scale = float(np.abs(mine).max(initial=0.0))
+        return bool(np.abs(mine - yours).max(initial=0.0) <= EQUAL * scale)
+
+    def _scores(self, stretch: _Stretch) -> np.ndarray:
+        scores = np.full((len(stretch.ours), len(stretch.theirs)), -np.inf)
+        names = {self._reference.keys[place].name for place in stretch.ours}
+        for row, place in enumerate(stretch.ours):
+            record = self._reference.tensor(place).record
+            inner = _INSIDE if record.is_function and record.parent in names else 0.0
+            for column, other in enumerate(stretch.theirs):
+                worth = self._worth(place, other) + inner
+                if worth >= _LEAST:
+                    scores[row, column] = worth
+        return scores
+
+    def _worth(self, place: int, other: int) -> float:
+        mine, yours = self._reference.keys[place], self._candidate.keys[other]
+        if (mine.step, mine.rank) != (yours.step, yours.rank):
+            return -np.inf
+        shape = _shape_worth(_lengths(self._reference, place), _lengths(self._candidate, other))
+        if shape is None:
+            return -np.inf
+        kinds = op_kind(self._reference.tensor(place).record.op), op_kind(self._candidate.tensor(other).record.op)
+        if not may_be_one(*kinds):
+            return -np.inf
+        op = 0.0 if None in kinds else _SAME_OP if kinds[0] == kinds[1] else _SAME_FAMILY
+        return shape + op + self._values_worth(place, other) + _LIKE_WORDS * _likeness(mine.name, yours.name)
+
+    @np.errstate(all="ignore")
+    def _values_worth(self, place: int, other: int) -> float:
+        ours, theirs = self._situation.prints
+        near = misfit(ours, place, theirs, other)
+        value = _LIKE_VALUES if near <= RELATED else 0.0
+        mine, yours = self._spread(True, place), self._spread(False, other)
+        if mine is None or yours is None:
+            return value
+        scale = max(float(np.ptp(mine)), float(np.ptp(yours)), 1e-30)
+        return value + _LIKE_SPREAD * max(0.0, 1.0 - 4.0 * float(np.abs(mine - yours).mean()) / scale)
+
+    def _spread(self, is_reference: bool, place: int) -> np.ndarray | None:
+        """Quantiles of some values: two tensors of one kind are spread alike although they differ."""
+        key = (is_reference, place)
+        if key not in self._spreads:
+            prints: Fingerprints = self._situation.prints[0 if is_reference else 1]
+            rows, _ = prints.points([place], "in_order")
+            self._spreads[key] = np.quantile(rows[0], _QUANTILES) if len(rows) else None
+        return self._spreads[key]
+
+
+def _between(places: list[int], after: int, before: int) -> tuple[int, ...]:
+    return tuple(places[bisect_left(places, after + 1) : bisect_left(places, before)])
+
+
+def _is_index(side: Side, place: int) -> bool:
+    """True for ids, positions and masks: whole numbers are never paired by place alone."""
+    source = side.tensor(place).source
+    return source is None or source.dtype.kind in "iub"
+
+
+def _lengths(side: Side, place: int) -> tuple[int, ...]:
+    source = side.tensor(place).source
+    return tuple(n for n in source.shape if n != 1) if source is not None else ()
+
+
+def _shape_worth(ours: tuple[int, ...], theirs: tuple[int, ...]) -> float | None:
+    if ours == theirs:
+        return _SAME_SHAPE
+    if sorted(ours) == sorted(theirs):
+        return _SAME_LENGTHS
+    return _SAME_SIZE if np.prod(ours, dtype=np.int64) == np.prod(theirs, dtype=np.int64) else None
+
+
+def _likeness(one: str, other: str) -> float:
+    """The share of words that two names have in common; a word and its beginning are one."""
+    mine, yours = _telling_words(one), _telling_words(other)
+    shared = sum(any(_alike(word, known) for known in yours) for word in mine)
+    return shared / max(len(mine), len(yours), 1)
+
+
+def _telling_words(name: str) -> set[str]:
+    return {word for word in words_of(name) if not word.isdigit()}
+
+
+def _alike(one: str, other: str) -> bool:
+    return one == other or (min(len(one), len(other)) >= _STEM and (one.startswith(other) or other.startswith(one)))
+
+
+def _sorted(side: Side, place: int) -> np.ndarray | None:
+    try:
+        values = side.tensor(place).values()
+        found = np.sort(np.asarray(values.window(0, values.size)).astype(np.float64))
+    except (ReadError, TypeError, ValueError):
+        return None
+    return np.nan_to_num(found)
