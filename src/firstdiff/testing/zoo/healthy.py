@@ -81,7 +81,8 @@ def run_healthy(pair: HealthyPair) -> HealthyOutcome:
     with tempfile.TemporaryDirectory(prefix="firstdiff-zoo-") as folder:
         reference, candidate = way.sides(pair, Path(folder))
         begun = time.perf_counter()
-        comparison = compare(reference, candidate, allow_missing=way.partial, allow_extra=way.partial)
+        allowed = dict.fromkeys(("allow_missing", "allow_extra", "allow_partial"), way.partial)
+        comparison = compare(reference, candidate, **allowed)
         seconds = time.perf_counter() - begun
     alarm = _alarm(comparison)
     return HealthyOutcome(pair, alarm is None, alarm, seconds)
