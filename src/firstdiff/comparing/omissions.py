@@ -17,6 +17,7 @@ from firstdiff.trace import Source, Tensor, Trace
 SideName = Literal["reference", "candidate"]
 _SIDES: tuple[SideName, SideName] = ("reference", "candidate")
 _MOST_NAMED = 3
+_JOINS = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
 
 
 def omissions(paired: PairingResult, rows: Sequence[MeasuredPair]) -> tuple[Note, ...]:
@@ -92,8 +93,22 @@ def _is_covered(trace: Trace, last: int, measured: set[int]) -> bool:
     """True if the values were compared, under whatever name the side has them."""
     if last in measured:
         return True
-    wanted = trace.tensors[last].source
-    return any(_same(wanted, trace.tensors[place].source) for place in sorted(measured, reverse=True))
+    return _is_held(trace, last, measured) or _is_joined(trace, last, measured)
+
+
+def _is_held(trace: Trace, wanted: int, measured: set[int]) -> bool:
+    values = trace.tensors[wanted].source
+    return any(_same(values, trace.tensors[place].source) for place in sorted(measured, reverse=True))
+
+
+def _is_joined(trace: Trace, last: int, measured: set[int]) -> bool:
+    """True if the last values are several that were compared, joined into one tensor."""
+    values = trace.tensors[last].source
+    made = [tensor for tensor in trace if tensor.record.op in _JOINS and _same(values, tensor.source)]
+    if not made:
+        return False
+    parts = [place for place, tensor in enumerate(trace) if tensor.key.role == "input" and _same_call(tensor, made[0])]
+    return bool(parts) and all(place in measured or _is_held(trace, place, measured) for place in parts)
 
 
 def _same(one: Source | None, other: Source | None) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Literal, final
 from firstdiff.comparing.options import Effort, EngineChoice, LayoutMode, Options
 from firstdiff.comparing.pair_comparison import LayoutFinding, PairComparison
 from firstdiff.comparing.progress import OnProgress, Progress, Stage
+from firstdiff.comparing.rewritten import accept_rearranged_inputs
 from firstdiff.comparing.rows import MatchedPair, matched_pairs
 from firstdiff.comparing.settling import settled
 from firstdiff.comparing.summary import NOTHING_FOUND, THE_SAME, Findings, comparison_of, is_same_file
@@ -151,6 +152,8 @@ class _Run:
         comparison = PairComparison(paired, self._options, self._effort, self._on_bytes(matched))
         rows, complete = self._measure(comparison, matched)
         rows = settled(rows, equal_nan=self._options.rules.equal_nan)
+        if self._options.layout.mode != "strict":
+            rows = accept_rearranged_inputs(rows)
         self._timed("measure")
         located, findings = _located_by_order(rows), NOTHING_FOUND
         try:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
+from firstdiff.pairing.copies import first_copies
 from firstdiff.pairing.fit import EQUAL, NOISE, Fit, fits, fits_of_profiles
 from firstdiff.pairing.offsets import offset_of, propose_offset
+from firstdiff.pairing.opkinds import op_kind
 from firstdiff.pairing.side import Side, grouped
 from firstdiff.pairing.strategy import Findings, Proposal, Situation, Strategy
 
 _CLEAR, _SHARED, _RELATED = 0.9, 0.65, 0.5
 _WHOLE_ALONE = 0.7  # the same values in all, in a layout that was not found
+_PRODUCTS = {"linear", "conv"}  # a convolution over patches is a product of patches
 _CLEARLY = 4.0  # how much worse the next best must fit
 _MOST_VALUES = 1 << 24  # that are read for profiles in all
 
@@ -22,6 +25,14 @@ GroupOf = Callable[[Side, int], Hashable]
 def _propose(situation: Situation) -> Findings:
     proposals: list[Proposal] = []
     taken: tuple[set[int], set[int]] = set(), set()
+    first = _chosen(_found(situation, *_without_inputs(situation), fits, _same_role), _CLEAR)
+    for proposal in [*first, *inputs_of_pairs(situation, first)]:
+        proposals.append(proposal)
+        if proposal.confidence >= situation.options.min_confidence:
+            taken[0].update(proposal.reference)
+            taken[1].update(proposal.candidate)
+    taken[0].update(_copies_of_pairs(situation, taken[0], is_reference=True))
+    taken[1].update(_copies_of_pairs(situation, taken[1], is_reference=False))
     for search, group_of, clear in (
         (fits, _same_role, _CLEAR),
         (fits, _same_kind, _CLEAR),
@@ -75,8 +86,76 @@ def _roles_differ(ours: Side, places: list[int], theirs: Side, others: list[int]
     return len({ours.keys[place].role for place in places} | {theirs.keys[place].role for place in others}) > 1
 
 
-def _chosen(found: list[Fit], clear: float) -> Iterator[Proposal]:
+def _without_inputs(situation: Situation) -> tuple[Side, Side]:
+    ours, theirs = situation.reference, situation.candidate
+    return ours.without(_inputs(ours)), theirs.without(_inputs(theirs))
+
+
+def _inputs(side: Side) -> set[int]:
+    return {place for place in side.free if side.keys[place].role == "input"}
+
+
+def _copies_of_pairs(situation: Situation, taken: set[int], *, is_reference: bool) -> set[int]:
+    """Free inputs that are an output which is paired: to pair them with another output would only hide that one."""
+    number = 0 if is_reference else 1
+    side, prints = (situation.reference, situation.candidate)[number], situation.prints[number]
+    paired = {pair[number] for pair in situation.anchors} | taken
+    paired = {place for place in paired if side.keys[place].role == "output"}
+    inputs = _inputs(side) - taken
+    first = first_copies(side, prints, paired | inputs)
+    known = {first[place] for place in paired if place in first}
+    return {place for place in inputs if first.get(place, place) in known}
+
+
+def inputs_of_pairs(situation: Situation, found: Iterable[Proposal]) -> list[Proposal]:
+    """What goes into two modules that are a pair: the same slots, or the only input of each."""
+    ours, theirs = (_inputs_by_call(side) for side in (situation.reference, situation.candidate))
+    calls = {_call(situation.reference, place): _call(situation.candidate, other) for place, other in situation.anchors}
+    for one in found:
+        if one.confidence >= situation.options.min_confidence:
+            calls[_call(situation.reference, one.reference[0])] = _call(situation.candidate, one.candidate[0])
+    proposals = []
+    for call, other in calls.items():
+        mine, yours = ours.get(call, {}), theirs.get(other, {})
+        slots = [(slot, slot) for slot in mine if slot in yours]
+        if not slots and len(mine) == len(yours) == 1:
+            slots = [(next(iter(mine)), next(iter(yours)))]
+        for slot, same in slots:
+            place, partner = mine[slot], yours[same]
+            same_size = situation.reference.sizes[place] == situation.candidate.sizes[partner]
+            if same_size and _are_one_kind(situation, place, partner):
+                proposals.append(
+                    Proposal((place,), (partner,), _CLEAR, why="the same input of modules that are a pair")
+                )
+    return proposals
+
+
+def _are_one_kind(situation: Situation, place: int, partner: int) -> bool:
+    """True for modules that take the same thing in; a dropout gives what the layer before it gave."""
+    sides = situation.reference, situation.candidate
+    kinds = [op_kind(side.tensor(at).record.op) for side, at in zip(sides, (place, partner), strict=True)]
+    return None not in kinds and (kinds[0] == kinds[1] or set(kinds) == _PRODUCTS)
+
+
+def _inputs_by_call(side: Side) -> dict[Hashable, dict[str, int]]:
+    found: dict[Hashable, dict[str, int]] = defaultdict(dict)
+    for place in side.free:
+        if side.keys[place].role == "input":
+            found[_call(side, place)][side.keys[place].slot] = place
+    return found
+
+
+def _call(side: Side, place: int) -> Hashable:
+    key = side.keys[place]
+    return key.name, key.call, key.step, key.rank
+
+
+def _chosen(found: list[Fit], clear: float) -> list[Proposal]:
     """From the best fit on; tensors whose values are all equal are taken in order."""
+    return list(_best_first(found, clear))
+
+
+def _best_first(found: list[Fit], clear: float) -> Iterator[Proposal]:
     by_ours, by_theirs = _by(found, 0), _by(found, 1)
     taken: tuple[set[int], set[int]] = set(), set()
     for fit in sorted(found, key=lambda fit: (max(fit.misfit, NOISE), fit.reference, fit.candidate)):
