@@ -300,3 +300,14 @@ def _gone(pid: int) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def test_annotations_for_a_job_on_github(
+    golden: Path, project: Path, firstdiff: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project / "summary.md"))
+    write_port(project, changed("x / 1.5", "x / 1.5 + 0.25"))
+    done = firstdiff("validate", "--format", "github")
+    assert done.code == 1
+    assert done.out.startswith("::error title=short%3A encoder FAIL::encoder.norm: VALUE MISMATCH: max 0.25")
+    assert "| encoder | FAIL | 2/2 |" in (project / "summary.md").read_text(encoding="utf-8")

@@ -43,7 +43,7 @@ def compare(
         str | None, typer.Option(metavar="numbered|layer_stage|natural", help="How names of plain files order them.")
     ] = None,
     format_: Annotated[
-        str, typer.Option("--format", metavar="text|json|jsonl|junit|md|html", help="The form of the report.")
+        str, typer.Option("--format", metavar="text|json|jsonl|junit|md|github|html", help="The form of the report.")
     ] = "text",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the report to a file.")] = None,
     effort: Annotated[

@@ -35,7 +35,9 @@ def validate(
         str | None, typer.Option(metavar="FILE|torch", help="A TOML file with [[tolerances]], or torch's table.")
     ] = None,
     every_row: Annotated[bool, typer.Option("--all", help="Print every tensor, those that pass as well.")] = False,
-    format_: Annotated[str, typer.Option("--format", metavar="text|json|md", help="The form of the report.")] = "text",
+    format_: Annotated[
+        str, typer.Option("--format", metavar="text|json|md|github", help="The form of the report.")
+    ] = "text",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the report to a file.")] = None,
 ) -> None:
     """Run the candidate and check what it recorded against golden data. Exit code 0: every component passes."""

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from firstdiff.errors import UsageError
 from firstdiff.json_text import to_json
+from firstdiff.reports.github import add_to_summary, annotation
 from firstdiff.reports.sentences import answer, divergence
 from firstdiff.reports.terminal import columns, paint, shown
 from firstdiff.workflows.validating import ValidationRun
 from firstdiff.workflows.validation import FAILURES, ComponentResult, TensorResult, Validation
 
-FORMATS = ("text", "json", "md")
+FORMATS = ("text", "json", "md", "github")
 _MOST_ROWS = 40
 _STATES = {"pass": "PASS", "fail": "FAIL", "unchecked": "NOT CHECKED", "absent": "NO TENSORS"}
 
@@ -23,6 +24,8 @@ def render(runs: Sequence[ValidationRun], form: str, *, every_row: bool = False)
     if form == "json":
         results = [run.validation for run in runs]
         return iter((to_json(results[0] if len(results) == 1 else results, indent=1) + "\n",))
+    if form == "github":
+        return (piece for run in runs for piece in _github(run))
     if form == "md":
         return (piece for run in runs for piece in _markdown(run))
     return (piece for run in runs for piece in _text(run, every_row))
@@ -126,6 +129,23 @@ def _markdown(run: ValidationRun) -> Iterator[str]:
         if len(failing) > _MOST_ROWS:
             yield f"\n… and {len(failing) - _MOST_ROWS:,} more.\n"
     yield "\n"
+
+
+def _github(run: ValidationRun) -> Iterator[str]:
+    """Return annotations, and add the Markdown to the job's summary."""
+    validation = run.validation
+    add_to_summary(_markdown(run))
+    if validation.passed:
+        yield annotation("notice", "firstdiff validate", headline(validation))
+    for text in filter(None, (validation.error, *validation.inputs)):
+        yield annotation("error", f"firstdiff validate {validation.input_set}", text)
+    for component in validation.components:
+        if not component.passes:
+            fix = validation.fix if component.first == validation.first else None
+            text = "\n".join(filter(None, (_cells(component)[3], fix and f"Fix: {fix}")))
+            yield annotation("error", f"{validation.input_set}: {component.name} {_STATES[component.state]}", text)
+    for text in validation.warnings:
+        yield annotation("warning", "firstdiff validate", text)
 
 
 def _inline(text: str) -> str:
