@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.diagnose.fit import Fit, Floor
+from firstdiff.diagnose.fit import Fit, Floor, noise_steps
 from firstdiff.diagnose.nearby import Nearby
 from firstdiff.diagnose.operation import Operation
 from firstdiff.diagnose.reading import operations_of
@@ -144,6 +144,9 @@ class Case:
         steps = default_factor(*(source.dtype for source in self.row.sources or ()))
         if self.own_inputs:
             steps = min(steps, _OWN_INPUTS_SHARE * fit_limit(self.dtype))
+        elif self.row.systematic is not None and self.row.systematic.failed:
+            # each element may be within rounding, yet all of them together are not
+            steps = min(steps, noise_steps(self.expected, self.candidate, self.dtype))
         return Floor(self.candidate, self.dtype, steps)
 
     def fit(self, predicted: np.ndarray) -> Fit:

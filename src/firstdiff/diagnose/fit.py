@@ -12,6 +12,9 @@ from firstdiff import dtypes
 
 # what masks put in place of minus infinity: no part of how large values are
 _FILLER = 1e30
+# the greatest of some ten thousand healthy elements stays within so many deviations
+_DEVIATIONS = 6.0
+_LEAST_STEPS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,21 @@ class Floor:
             return Fit(0.0, 0.0, 0.0)
         units = np.where(difference == 0, 0.0, difference / self.allowed)
         return Fit(float(units.max()), float(np.sqrt(np.mean(units * units))), float(difference.max()))
+
+
+@np.errstate(all="ignore")
+def noise_steps(expected: np.ndarray, candidate: np.ndarray, dtype: np.dtype) -> float:
+    """Return the steps of a floor above the noise of most elements, once a common factor and offset are taken out."""
+    kept = np.isfinite(expected) & np.isfinite(candidate) & (np.abs(expected) < _FILLER)
+    x, y = expected[kept].real, candidate[kept].real
+    eps = dtypes.eps_of(dtype)
+    spread = float(np.std(x)) if x.size else 0.0
+    if not eps or not spread:
+        return inf
+    factor = float(np.mean((x - x.mean()) * (y - y.mean()))) / spread**2
+    rest = y - y.mean() - factor * (x - x.mean())
+    deviation = 1.4826 * float(np.median(np.abs(rest)))
+    return max(_LEAST_STEPS, _DEVIATIONS * deviation / (eps * spread))
 
 
 @np.errstate(all="ignore")

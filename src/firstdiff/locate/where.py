@@ -253,7 +253,23 @@ def where_of(row: MeasuredPair) -> Where | None:
     shape = row.sources[0].shape
     own = row.reference is not None and row.reference.source is not None and row.reference.source.shape == shape
     names = _axis_names(row.record.dims if row.record and own else None, len(shape))
+    channel = _failed_channel(row)
+    if channel is not None and channel < shape[-1]:
+        pattern = Pattern("one", (channel,), 1.0, shape[-1])
+        dims = (_dimension(len(shape) - 1, pattern),)
+        return Where(f"{pattern.words(names[-1])} of {_axis(len(shape) - 1, len(shape))} stands out", dims)
     return _described(profile, shape, names)
+
+
+def _failed_channel(row: MeasuredPair) -> int | None:
+    """Return the channel that the verdict is about, where no element is beyond its limit and no other part failed."""
+    if row.systematic is None or row.metrics is None or row.metrics.mismatched:
+        return None
+    failed = row.systematic.failed
+    channels = {part.index for part in failed if part.part in ("channel", "odd_channel")}
+    if len(channels) != 1 or len(failed) != sum(part.part in ("channel", "odd_channel") for part in failed):
+        return None
+    return channels.pop()
 
 
 def _described(profile: Profile, shape: tuple[int, ...], names: list[str]) -> Where:

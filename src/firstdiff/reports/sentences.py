@@ -231,7 +231,10 @@ def _figures(pair: Pair) -> Iterator[str]:
         yield from _layout_and_sound(pair)
         return
     elements = f"{pair.metrics.mismatched:,} of {pair.metrics.elements:,} elements"
-    yield f"Difference: {elements}{': ' if pair.reason else ''}{pair.reason or ''}"
+    if pair.metrics.mismatched or not pair.reason:
+        yield f"Difference: {elements}{': ' if pair.reason else ''}{pair.reason or ''}"
+    else:
+        yield f"Difference: {pair.reason}"
     yield from _layout_and_sound(pair)
     if pair.metrics.max_abs is not None:
         yield f"Greatest absolute difference: {_greatest_absolute(pair.metrics)}"

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import firstdiff as fd
 from tests.diagnose.values.planted import bf16, confidence_in, diagnosed, first_cause, noisy, normal
 
 X = normal(2, 16, 64)
@@ -75,9 +76,11 @@ def test_nan_on_both_sides_does_not_hide_a_scale() -> None:
     assert first_cause(values, noisy_where(values) * 2) == "scale.constant"
 
 
-def test_another_filler_of_masked_places_is_told() -> None:
+def test_another_filler_of_masked_places_is_told_where_a_tolerance_is_stated() -> None:
     hidden = np.triu(np.ones((16, 64), bool), 1)
-    found = diagnosed(np.where(hidden, -np.inf, X), np.where(hidden, np.float32(-1e9), noisy(X)))
+    sides = {"x": np.where(hidden, -np.inf, X)}, {"x": np.where(hidden, np.float32(-1e9), noisy(X))}
+    assert fd.compare(*sides).verdict == "match"
+    found = fd.compare(*sides, atol=1e-3, rtol=1e-3).diagnosis
     assert found[0].cause == "values.filler"
     assert "-1e+09 in place of -inf" in found[0].evidence
 

@@ -30,6 +30,9 @@ class _Rounded(Hypothesis):
 
     def applies(self, case: Case) -> bool:
         own = dtypes.eps_of(dtypes.from_name(self.dtype))
+        judged = case.row.systematic
+        if judged is not None and judged.failed and dtypes.eps_of(dtypes.from_name(judged.dtype)) >= own:
+            return False  # the verdict allows for the rounding of this type already
         return case.comparable and Sides.of(case).real and 0 < dtypes.eps_of(_reference_type(case)) < own
 
     def test(self, case: Case) -> Iterator[Explanation]:
