@@ -311,3 +311,23 @@ def test_annotations_for_a_job_on_github(
     assert done.code == 1
     assert done.out.startswith("::error title=short%3A encoder FAIL::encoder.norm: VALUE MISMATCH: max 0.25")
     assert "| encoder | FAIL | 2/2 |" in (project / "summary.md").read_text(encoding="utf-8")
+
+
+def test_watching_validates_again_after_a_change(golden: Path, project: Path) -> None:
+    command = [sys.executable, "-m", "firstdiff", "validate", "--watch"]
+    with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = iter(process.stdout)
+        assert next(lines).startswith("PASS short")
+        next(line for line in lines if line.startswith("waiting"))
+        write_port(project, changed("x / 1.5", "x / 1.5 + 0.25"))
+        assert next(line for line in lines if line.strip()) == "port.py changed\n"
+        assert next(lines).startswith("FAIL short")
+        next(line for line in lines if line.startswith("waiting"))
+        (project / "firstdiff.toml").write_text("[candidat]", encoding="utf-8")
+        write_port(project, "print()\n")
+        next(line for line in lines if line.startswith("waiting"))
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert process.returncode == 130
+    assert "candidat is no entry of it" in said

@@ -11,6 +11,8 @@ import typer
 from firstdiff.cli.compare import MISMATCH
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from firstdiff.judge.rules import Rules
     from firstdiff.workflows.project import Project
     from firstdiff.workflows.validating import ValidateOptions, ValidationRun
@@ -28,6 +30,7 @@ def validate(
     isolate: Annotated[
         bool, typer.Option("--isolate", help="Judge components on golden inputs, operations on their own.")
     ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Again whenever the candidate's files change.")] = False,
     require_all: Annotated[bool, typer.Option("--require-all", help="Every golden tensor must be checked.")] = False,
     atol: Annotated[float | None, typer.Option(help="Allow |c - r| <= atol + rtol * |r| for every tensor.")] = None,
     rtol: Annotated[float | None, typer.Option(help="See --atol; one alone leaves the other at 0.")] = None,
@@ -45,24 +48,50 @@ def validate(
     from firstdiff.cli.validation_report import render
     from firstdiff.workflows.validating import ValidateOptions
 
-    with comparison_progress() as on_progress:
-        options = ValidateOptions(
-            scope=component,
-            isolate=isolate,
-            require_all=require_all,
-            rules=_rules(atol, rtol, tolerances),
-            on_line=command_output("candidate"),
-            on_progress=on_progress,
-        )
-        runs = _runs(candidate, golden, input_set, options)
-    pieces = render(runs, format_, every_row=every_row)
-    if output is None:
-        for piece in pieces:
-            sys.stdout.write(piece)
-    else:
-        write_report(output, pieces)
-    if not all(run.validation.passed for run in runs):
+    def once() -> bool:
+        with comparison_progress() as on_progress:
+            options = ValidateOptions(
+                scope=component,
+                isolate=isolate,
+                require_all=require_all,
+                rules=_rules(atol, rtol, tolerances),
+                on_line=command_output("candidate"),
+                on_progress=on_progress,
+            )
+            runs = _runs(candidate, golden, input_set, options)
+        pieces = render(runs, format_, every_row=every_row)
+        if output is None:
+            for piece in pieces:
+                sys.stdout.write(piece)
+        else:
+            write_report(output, pieces)
+        return all(run.validation.passed for run in runs)
+
+    if watch:
+        _again_and_again(once)
+    elif not once():
         raise typer.Exit(MISMATCH)
+
+
+def _again_and_again(once: Callable[[], bool]) -> None:
+    """Validate now and whenever the candidate's files change, until Ctrl-C; mistakes are said and waited out."""
+    from firstdiff.cli.console import say, warn
+    from firstdiff.errors import FirstdiffError
+    from firstdiff.reports.terminal import shown
+    from firstdiff.workflows.project import load_project
+    from firstdiff.workflows.watching import CandidateWatch
+
+    files = CandidateWatch(load_project())
+    while True:
+        try:
+            once()
+        except FirstdiffError as error:
+            warn(str(error))
+        say("waiting for a change of the candidate's files; Ctrl-C ends", "dim")
+        sys.stdout.flush()
+        changed = files.wait()
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        say(f"\n{shown(changed[0])}{more} changed", "bold")
 
 
 def _runs(
