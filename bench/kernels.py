@@ -144,7 +144,7 @@ def _peers(reference: np.ndarray, candidate: np.ndarray) -> list[Row]:
     )
     return [
         at_least(f"times faster than {name}", cost[name] / cost["kernel"], "x", bound)
-        for name, bound in ((ASSERT_CLOSE, 10.0), (ALLCLOSE, 5.0), (POLYGRAPHY, 20.0))
+        for name, bound in ((ASSERT_CLOSE, 10.0), (ALLCLOSE, 2.0), (POLYGRAPHY, 20.0))
     ]
 
 

@@ -18,6 +18,8 @@ static T NAME(lowered)(double value)
 static NAME(Lines) NAME(lines)(const Lines *exact)
 {
     NAME(Lines) lines = {.top = NAME(lowered)(exact->top)};
+    if (sizeof(T) == sizeof(double) && exact->top * SCALE < MOST)
+        lines.top = (T)(exact->top * SCALE); /* exact: many points may be just as high as the top */
     for (int chord = 0; chord < CHORDS; chord++) {
         lines.slope[chord] = NAME(lowered)(exact->slope[chord]);
         lines.height[chord] = NAME(lowered)(exact->height[chord]);
@@ -30,7 +32,8 @@ static inline NAME(Vector) NAME(over)(const NAME(Lines) *lines, NAME(Vector) siz
 {
     NAME(Vector) floor = NAME(every)(lines->top);
     for (int chord = 0; chord < CHORDS; chord++)
-        floor = NAME(smaller)(NAME(fused)(NAME(every)(lines->slope[chord]), size, NAME(every)(lines->height[chord])), floor);
+        floor = NAME(smaller)(
+            NAME(fused)(NAME(every)(lines->slope[chord]), size, NAME(every)(lines->height[chord])), floor);
     return NAME(fused)(difference, NAME(every)(SCALE), -floor);
 }
 
