@@ -14,7 +14,7 @@ from firstdiff.diagnose.fit import Fit, Floor, noise_steps
 from firstdiff.diagnose.nearby import Nearby
 from firstdiff.diagnose.operation import Operation
 from firstdiff.diagnose.reading import operations_of
-from firstdiff.diagnose.sample import part_in_words, part_to_look_at
+from firstdiff.diagnose.sample import first_nonfinite, part_in_words, part_to_look_at
 from firstdiff.diagnose.scene import Scene, as_recorded
 from firstdiff.dtypes import doubles
 from firstdiff.judge.tolerance import default_factor
@@ -57,10 +57,19 @@ class Case:
         sources = self.row.sources
         self.comparable = sources is not None and sources[0].shape == sources[1].shape
         shape = sources[1].shape if sources else ()
-        metrics = self.row.metrics
-        self.part = part_to_look_at(shape, (metrics.argmax or ()) if metrics else ())
+        self.part = part_to_look_at(shape, self._worst())
         self.part_text = part_in_words(shape, self.part)
         self.nearby = Nearby(scene, place, self.part)
+
+    def _worst(self) -> tuple[int, ...]:
+        """The index of what is furthest off: the first NaN or Inf that only the candidate has, if there is any."""
+        metrics, sources = self.row.metrics, self.row.sources
+        if metrics is None:
+            return ()
+        strange = metrics.nan_candidate + metrics.inf_candidate > metrics.nan_reference + metrics.inf_reference
+        if strange and sources is not None and self.comparable:
+            return first_nonfinite(sources[1].view(), sources[0].view()) or ()
+        return tuple(metrics.argmax or ())
 
     @property
     def slot(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+
 MOST_ELEMENTS = 1 << 16
 # fewer tokens than this tell little about masks, positions and shifts
 _KEPT_OF_AN_AXIS = 64
@@ -29,6 +31,18 @@ def part_to_look_at(shape: tuple[int, ...], worst: Sequence[int] = (), most: int
     ]
     starts = starts if len(starts) == len(kept) else [0] * len(kept)
     return tuple(slice(start, start + size) for start, size in zip(starts, kept, strict=True))
+
+
+def first_nonfinite(candidate: np.ndarray, reference: np.ndarray) -> tuple[int, ...] | None:
+    """The index of the first NaN or Inf of one side where the other has a number, found slice by slice."""
+    for at in range(len(candidate)) if candidate.ndim > 1 else ():
+        inner = first_nonfinite(candidate[at], reference[at])
+        if inner is not None:
+            return (at, *inner)
+    if candidate.ndim != 1:
+        return None
+    strange = ~np.isfinite(candidate) & np.isfinite(reference)
+    return (int(strange.argmax()),) if strange.any() else None
 
 
 def part_in_words(shape: tuple[int, ...], part: tuple[slice, ...]) -> str | None:

@@ -102,6 +102,15 @@ def test_eps_added_to_the_deviation(tmp_path: Path) -> None:
     assert_first(compared(reference, replaced(reference, outside), TOKENS, tmp_path), "norm.variance")
 
 
+def test_a_norm_divided_by_the_variance(tmp_path: Path) -> None:
+    def rootless(made: Any, x: torch.Tensor) -> torch.Tensor:
+        variance = x.var(-1, unbiased=False, keepdim=True)
+        return (x - x.mean(-1, keepdim=True)) / (variance + made.eps) * made.weight + made.bias
+
+    found = compared(layer_norm(), replaced(layer_norm(), rootless), TOKENS, tmp_path, bare=True)
+    assert "divided by the variance instead of the deviation" in assert_first(found, "norm.variance").evidence
+
+
 def test_an_rms_norm_in_place_of_a_layer_norm(tmp_path: Path) -> None:
     def rms(made: Any, x: torch.Tensor) -> torch.Tensor:
         return functional.rms_norm(x, (WIDTH,), made.weight, made.eps) + made.bias

@@ -3,10 +3,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.utils.parametrize import remove_parametrizations
 
 from tests.diagnose.pairs import assert_first, assert_not_sure_of, compared, randn
 
@@ -213,3 +216,44 @@ def test_another_fault_is_not_taken_for_wrong_weights(tmp_path: Path, cause: str
     found = compared(linear(), made, X, tmp_path)
     assert found.verdict == "mismatch"
     assert_not_sure_of(found, cause)
+
+
+def normed() -> nn.Module:
+    """A convolution under weight normalisation, with lengths of all sizes."""
+    torch.manual_seed(1)
+    made = weight_norm(nn.ConvTranspose1d(WIDTH, 8, 4, stride=2))
+    with torch.no_grad():
+        made.parametrizations["weight"].original0.mul_(torch.linspace(0.5, 2.0, WIDTH)[:, None, None])  # type: ignore
+    return nn.Sequential(made)
+
+
+def folded(fold: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> nn.Module:
+    """The same with a plain weight, made of the two parts."""
+    made: Any = normed()
+    parts = made[0].parametrizations["weight"]
+    weight = fold(parts.original0.detach(), parts.original1.detach())
+    remove_parametrizations(made[0], "weight")
+    made[0].weight = nn.Parameter(weight)
+    return nn.Sequential(made[0])
+
+
+@pytest.mark.parametrize(
+    ("fold", "words"),
+    [
+        (lambda g, v: v, "with weight_v as the weight"),
+        (lambda g, v: g * v, "not divided by its length"),
+        (lambda g, v: v / v.norm(dim=(1, 2), keepdim=True), "without weight_g"),
+    ],
+    ids=["v", "g times v", "direction"],
+)
+def test_weight_normalisation_that_was_not_folded(tmp_path: Path, fold: Any, words: str) -> None:
+    x = [randn(1, WIDTH, 12)]
+    found = assert_first(compared(normed(), folded(fold), x, tmp_path, bare=True), "weights.unfolded")
+    assert words in found.evidence
+    assert "weight_g * weight_v / |weight_v|" in found.fix
+
+
+def test_weight_normalisation_that_was_folded_matches(tmp_path: Path) -> None:
+    made = folded(lambda g, v: g * v / v.norm(dim=(1, 2), keepdim=True))
+    found = compared(normed(), made, [randn(1, WIDTH, 12)], tmp_path, bare=True)
+    assert found.first_divergence is None

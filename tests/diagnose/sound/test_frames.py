@@ -64,6 +64,32 @@ def test_frames_cut_at_another_hop(tmp_path: Path, hop: int) -> None:
     assert f"frames start every {hop} samples in place of 16" in found[0].evidence
 
 
+class Frames(nn.Module):
+    """As many frames as there are."""
+
+    def __init__(self, hop: int) -> None:
+        super().__init__()
+        self.hop = hop
+
+    def forward(self, wave: torch.Tensor) -> torch.Tensor:
+        return wave[0].unfold(-1, SIZE, self.hop).clone()
+
+
+@pytest.mark.parametrize("hop", [12, 20])
+def test_more_or_fewer_frames_at_another_hop(tmp_path: Path, hop: int) -> None:
+    found = told(tmp_path, Frames(16), Frames(hop), VOICE)
+    assert found[0].cause == "audio.hop"
+    frames = [len(VOICE[0].unfold(-1, SIZE, step)) for step in (hop, 16)]
+    assert f"every {hop} samples in place of 16: {frames[0]} frames instead of {frames[1]}" in found[0].evidence
+
+
+def test_fewer_frames_at_the_same_hop_are_no_other_hop(tmp_path: Path) -> None:
+    frames = Frames(16)(VOICE).numpy()
+    found = fd.compare({"frames": frames}, {"frames": frames[:50]})
+    assert found.verdict == "mismatch"
+    assert all(one.cause != "audio.hop" for one in found.diagnosis)
+
+
 @pytest.mark.parametrize(
     ("window", "name"),
     [

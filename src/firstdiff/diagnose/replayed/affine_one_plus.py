@@ -30,7 +30,7 @@ class AffineOnePlus(Counterfactual):
             plan=trial.plan.changed(one_plus=not right),
             what=f"multiplied with {'w' if right else '1 + w'} instead of {'1 + w' if right else 'w'}",
             fix=f"multiply with {'1 + w' if right else 'w'} in {trial.key}",
-            implies=("scale.channel",),
+            implies=("scale.channel", "residual.missing"),
         )
 
 

@@ -22,14 +22,33 @@ class ChunkSwap(Counterfactual):
     """
 
     code = "layout.chunk_swap"
+    also = ("layout.qkv_order",)
     functions = (
         *(gated.glu, gated.gated_mlp, arithmetic.modulate, attention.attention, arithmetic.sub, arithmetic.div),
         *(shaping.cat, shaping.stack, shaping.split, shaping.chunk),
     )
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
+        fused = _is_fused_attention(trial)
         for what, plan in _others(trial.plan):
-            yield Variant(plan=plan, what=what, fix=f"put the parts of {trial.key} in the reference's order")
+            yield Variant(
+                plan=plan,
+                what=what,
+                fix=f"put the parts of {trial.key} in the reference's order",
+                cause="layout.qkv_order" if fused else None,
+                implies=(self.code,) if fused else (),
+            )
+
+
+def _is_fused_attention(trial: Trial) -> bool:
+    """Whether query, key and value are parts of one tensor, which can be taken apart in another order."""
+    if trial.function is not attention.attention:
+        return False
+    parts = [np.asarray(trial.plan.arrays[name]) for name in ("query", "key", "value")]
+    return any(
+        source.reference is not None and source.reference.size == sum(part.size for part in parts)
+        for source in trial.case.sources
+    )
 
 
 def _others(plan: Plan) -> Iterator[tuple[str, Plan]]:

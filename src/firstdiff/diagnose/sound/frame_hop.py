@@ -39,6 +39,7 @@ class FrameHop(Hypothesis):
             yield from self._set_down(Sides.of(case))
         else:
             yield from self._of_another_length(case)
+            yield from self._of_another_count(case)
 
     def _cut(self, sides: Sides) -> Iterator[Explanation]:
         shape = sides.shape
@@ -82,6 +83,25 @@ class FrameHop(Hypothesis):
                         implies=_IMPLIES,
                     )
 
+    def _of_another_count(self, case: Case) -> Iterator[Explanation]:
+        """More or fewer frames of one size, cut out of the same sound."""
+        sides = case.reference_as_recorded, case.candidate_as_recorded
+        frames = [doubles(side) for side in sides if side is not None and side.ndim >= 2 and side.dtype.kind in "fV"]
+        if len(frames) < 2 or frames[0].shape[-1] != frames[1].shape[-1] or not all(map(_countable, frames)):
+            return
+        first = [side.reshape(-1, *side.shape[-2:])[0] for side in frames]
+        counts = f"{len(first[1])} frames instead of {len(first[0])}"
+        ours, theirs = (hop_of(side) for side in first)
+        if ours is None or theirs is None or ours == theirs:
+            return
+        yield Explanation(
+            cause=self.code,
+            fit=Fit(0.0, 0.0, inf),
+            evidence=f"frames start every {theirs} samples in place of {ours}: {counts}",
+            fix=f"cut frames at a hop of {ours}",
+            implies=_IMPLIES,
+        )
+
     def _of_another_length(self, case: Case) -> Iterator[Explanation]:
         """As many frames, closer together or further apart, make a shorter or a longer sound."""
         sides = case.reference_as_recorded, case.candidate_as_recorded
@@ -98,6 +118,10 @@ class FrameHop(Hypothesis):
                     fix=f"set frames down at a hop of {hops[0]}",
                     implies=_IMPLIES,
                 )
+
+
+def _countable(frames: np.ndarray) -> bool:
+    return 3 <= frames.shape[-2] <= _MOST_FRAMES and bool(np.isfinite(frames).all())
 
 
 def _hop_between(frames: np.ndarray | None, sound: np.ndarray | None) -> int | None:

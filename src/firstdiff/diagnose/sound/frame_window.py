@@ -29,7 +29,8 @@ class FrameWindow(Hypothesis):
     code = "audio.window"
 
     def applies(self, case: Case) -> bool:
-        return case.comparable and case.op is not None and case.op.rpartition(".")[2].lower().startswith("mul")
+        kinds = (case.op, *(one.op for one in case.operations)) if case.comparable else ()
+        return case.comparable and (not case.operations or any(map(_multiplies, kinds)))
 
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
@@ -51,6 +52,10 @@ class FrameWindow(Hypothesis):
             assumed=0 if other else theirs.size,
             implies=("op.skipped", "scale.channel", "scale.row", "weights.differ", "scale.constant"),
         )
+
+
+def _multiplies(op: str | None) -> bool:
+    return op is not None and op.rpartition(".")[2].lower().startswith("mul")
 
 
 def _given(case: Case) -> Iterator[np.ndarray]:

@@ -51,7 +51,7 @@ class AudioGain(Hypothesis):
             evidence=f"{decibel:+.2f} dB ({gain:.6g} times){f', {name}' if name else ''}: {case.falls_to(fit)}",
             fix=f"take out the gain of {decibel:+.2f} dB: look for what scales the waveform last",
             assumed=1,
-            implies=("scale.constant", "scale.channel", "scale.row"),
+            implies=("scale.constant", "scale.channel", "scale.row", "op.skipped"),
             predicted=waves.as_recorded(predicted),
         )
 

@@ -37,7 +37,7 @@ class Mixture:
 def mixture_of(case: Case, side: Literal["reference", "candidate"]) -> Mixture | None:
     """One side of a case as a weighted sum of its inputs on that side; None where it is none."""
     row = case.reference if side == "reference" else case.candidate
-    parts = {both.key: values for both in _given(case) if (values := _cut(both, side, case)) is not None}
+    parts = {both.key: values for both in given(case) if (values := _cut(both, side, case)) is not None}
     if not 2 <= len(parts) <= _MOST_PARTS or row.ndim < 2 or not np.isfinite(row).all():
         return None
     for samples in (1, row.shape[0]):
@@ -47,9 +47,11 @@ def mixture_of(case: Case, side: Literal["reference", "candidate"]) -> Mixture |
     return None
 
 
-def _given(case: Case) -> list[Both]:
-    """Inputs, or what led here where they are not recorded, each once."""
-    return list({both.key: both for both in (case.inputs.values() or case.sources)}.values())
+def given(case: Case) -> list[Both]:
+    """Inputs, or what led here where one side did not record them, each once."""
+    inputs = list(case.inputs.values())
+    recorded = inputs and all(both.candidate is not None for both in inputs)
+    return list({both.key: both for both in (inputs if recorded else case.sources)}.values())
 
 
 def _cut(both: Both, side: Literal["reference", "candidate"], case: Case) -> np.ndarray | None:

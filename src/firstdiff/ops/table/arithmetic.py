@@ -68,6 +68,6 @@ ROWS = (
     Row(supports=named("lerp"), plans=_lerp),
     Row(supports=named("addcmul"), plans=_with_two(of.addcmul)),
     Row(supports=named("addcdiv"), plans=_with_two(of.addcdiv)),
-    Row(supports=named("modulate"), plans=_modulate),
+    Row(supports=named("modulate Modulate"), plans=_modulate),
     Row(supports=lambda call: call.op == "Normalize" and {"mean", "std"} <= call.attrs.keys(), plans=_normalise),
 )
