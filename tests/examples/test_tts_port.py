@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import tomllib
 import wave
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import firstdiff as fd
-from tests.examples.tts_port import Example, text
+from tests.examples.tts_port import EXAMPLE, Example, text
 
 pytestmark = pytest.mark.xdist_group("tts-port")
 
+FAULTS = tomllib.loads((EXAMPLE / "faults.toml").read_text(encoding="utf-8"))["fault"]
 COMPONENTS = ("tokenizer", "mel", "speaker", "semantic", "gpt", "flow", "vocoder")
 
 
@@ -51,6 +54,47 @@ def test_the_model_is_the_same_each_time(example: Example, tmp_path: Path) -> No
     again = Example.build(tmp_path).model
     for path in example.model.iterdir():
         assert path.read_bytes() == (again / path.name).read_bytes(), path.name
+
+
+@dataclass(frozen=True)
+class Found:
+    """A fault of faults.toml, and what was said of it."""
+
+    fault: dict[str, str]
+    place: str
+    causes: list[str]
+
+
+@pytest.fixture(scope="module")
+def found(example: Example, tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
+    """Every fault, alone, against one run of the reference."""
+    folder, voice = tmp_path_factory.mktemp("faults"), example.model / "voice.wav"
+    assert example.reference(text("short"), voice, trace=folder / "reference.trace").returncode == 0
+    told = []
+    for fault in FAULTS:
+        trace = folder / f"{fault['name']}.trace"
+        done = example.candidate(text("short"), voice, trace=trace, fault=fault["name"])
+        assert done.returncode == 0, done.stderr
+        comparison = fd.compare(folder / "reference.trace", trace, allow_missing=True, layout="strict")
+        first = comparison.first_divergence
+        told.append(Found(fault, first.name if first else "", [one.cause for one in comparison.diagnosis]))
+    return told
+
+
+def test_every_fault_is_placed_at_its_tensor(found: list[Found]) -> None:
+    wrong = {one.fault["name"]: one.place for one in found if one.place != one.fault["tensor"]}
+    assert not wrong
+    assert len(found) >= 20
+
+
+def test_the_right_cause_comes_first_in_all_faults_but_two(found: list[Found]) -> None:
+    wrong = {one.fault["name"]: one.causes for one in found if one.causes[:1] != [one.fault["cause"]]}
+    assert len(wrong) <= 2, wrong
+
+
+def test_faults_and_switches_are_the_same(example: Example) -> None:
+    done = example.candidate(text("short"), example.model / "voice.wav", fault="none")
+    assert done.stderr.strip().endswith("it takes " + ", ".join(fault["name"] for fault in FAULTS))
 
 
 @pytest.fixture

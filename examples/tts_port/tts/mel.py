@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-SAMPLE_RATE, N_FFT, HOP, MELS = 22_050, 1024, 256, 80
+SAMPLE_RATE, N_FFT, HOP, MELS = 22_050, 2048, 256, 80
 
 
 class Frames(nn.Module):

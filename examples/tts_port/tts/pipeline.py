@@ -112,10 +112,10 @@ def _harmonics(shape: tuple[int, ...], rng: Rng) -> np.ndarray:
 def voice(seconds: float = 3.0) -> np.ndarray:
     """Return a voice: a gliding tone with overtones in syllables, and a little noise."""
     time = np.arange(int(seconds * SAMPLE_RATE)) / SAMPLE_RATE
-    phase = 2 * np.pi * np.cumsum(140 + 30 * np.sin(2 * np.pi * 0.7 * time)) / SAMPLE_RATE
+    phase = 2 * np.pi * np.cumsum(140 + 12 * np.sin(2 * np.pi * 0.7 * time)) / SAMPLE_RATE
     tone = sum(np.sin(k * phase) / k * (1 + 0.5 * np.sin(2 * np.pi * (1.1 + 0.3 * k) * time)) for k in range(1, 12))
     syllables = 0.6 + 0.4 * np.sin(2 * np.pi * 3.1 * time)
-    return 0.25 * syllables * tone + 0.003 * np.asarray(Rng(WEIGHTS_SEED, 1).normal(len(time)))
+    return 0.375 * syllables * tone + 0.003 * np.asarray(Rng(WEIGHTS_SEED, 1).normal(len(time)))
 
 
 def write_wav(path: Path, samples: np.ndarray) -> None:

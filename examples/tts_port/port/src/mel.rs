@@ -6,7 +6,7 @@ use crate::array::Array;
 use crate::ops;
 use crate::{Port, Result};
 
-const N_FFT: usize = 1024;
+const N_FFT: usize = 2048;
 const HOP: usize = 256;
 pub const MELS: usize = 80;
 const BINS: usize = N_FFT / 2 + 1;
@@ -35,7 +35,7 @@ pub fn mel(port: &Port, wave: &[f32]) -> Result<Array> {
     Ok(mel)
 }
 
-/// Cut frames [frames, 1024] out of a sound that is mirrored at both ends.
+/// Cut frames [frames, 2048] out of a sound that is mirrored at both ends.
 fn frames(wave: &[f32], hop: usize) -> Array {
     let (half, last) = (N_FFT as isize / 2, wave.len() as isize - 1);
     let mirrored = |at: isize| wave[if at > last { 2 * last - at } else { at.abs() } as usize];
@@ -45,7 +45,7 @@ fn frames(wave: &[f32], hop: usize) -> Array {
     Array::new(data, &[count, N_FFT])
 }
 
-/// The squares of what a Fourier transform gives, [frames, 513].
+/// The squares of what a Fourier transform gives, [frames, 1025].
 fn power(frames: &Array, magnitude: bool) -> Array {
     let mut data = Vec::new();
     for frame in frames.data.chunks(N_FFT) {
@@ -75,7 +75,7 @@ fn fourier(values: &mut [(f64, f64)]) {
     }
 }
 
-/// Triangles that are evenly spaced in mel (HTK's formula), [513, 80].
+/// Triangles that are evenly spaced in mel (HTK's formula), [1025, 80].
 fn filters() -> Array {
     let highest = 2595.0 * (1.0 + RATE / 2.0 / 700.0).log10();
     let corner = |n: usize| 700.0 * (10f64.powf(highest * n as f64 / (MELS + 1) as f64 / 2595.0) - 1.0);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firstdiff::{Recorder, Rng};
+use firstdiff::{Recorder, Rng, Role};
 
 use crate::array::Array;
 use crate::faults::Faults;
@@ -34,6 +34,7 @@ impl Port {
         break_weights(&mut weights, &faults);
         let tokenizer = Tokenizer::load(folder, &faults)?;
         let recorder = Recorder::options().seed(SEED).producer("tts-port").from_env()?;
+        record_weights(&recorder, &weights)?;
         Ok(Port { weights: Arc::new(weights), tokenizer: Arc::new(tokenizer), recorder, faults })
     }
 
@@ -66,6 +67,12 @@ impl Port {
     pub fn tapped(&self, name: &str, x: Array) -> Result<Array> {
         self.tap(name, &x)?;
         Ok(x)
+    }
+
+    /// Sound [1, samples], marked as such.
+    pub fn tap_sound(&self, name: &str, x: &Array) -> Result<()> {
+        let record = self.recorder.tensor(name).dims("b samples").attr("sample_rate", i64::from(files::SAMPLE_RATE));
+        Ok(record.write(&x.data, &x.shape)?)
     }
 
     /// Whole numbers, as one row of a batch.
@@ -114,6 +121,18 @@ impl Port {
         let out = self.linear(&format!("{name}.out"), &ops::join_heads(&mixed))?;
         self.tapped(name, out)
     }
+}
+
+/// Record the weights as they are used, so that wrong ones can be told from wrong code. Of those under weight
+/// normalisation the file has two parts, which torch names otherwise.
+fn record_weights(recorder: &Recorder, weights: &Weights) -> Result<()> {
+    let mut names: Vec<&String> = weights.keys().filter(|name| !name.contains(".weight_")).collect();
+    names.sort();
+    for name in names {
+        let (parent, weight) = (name.rsplit_once('.').map_or("", |(parent, _)| parent), &weights[name]);
+        recorder.tensor(name).role(Role::Param).parent(parent).write(&weight.data, &weight.shape)?;
+    }
+    Ok(())
 }
 
 /// Faults of loading: a weight that is used as it lies in the file, and one that keeps what it was made with.

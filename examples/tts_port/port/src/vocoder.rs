@@ -30,8 +30,10 @@ pub fn vocoder(port: &Port, mel: &Array) -> Result<Array> {
     let wave = port.tapped("vocoder.overlap_add", overlap_add(&windowed))?;
     let wave = port.tapped("vocoder.tanh", wave.map(f32::tanh))?;
     let gain = if port.faults.has("gain") { 1.0 } else { GAIN };
-    let wave = port.tapped("vocoder.gain", wave.map(|x| gain * x))?;
-    port.tapped("vocoder", wave)
+    let wave = wave.map(|x| gain * x);
+    port.tap_sound("vocoder.gain", &wave)?;
+    port.tap_sound("vocoder", &wave)?;
+    Ok(wave)
 }
 
 fn leaky(x: f32) -> f32 {
