@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from firstdiff.reports.assertion import assert_match as assert_match
     from firstdiff.trace import Trace as Trace
     from firstdiff.workflows.golden_inputs import load_golden as load_golden
+    from firstdiff.workflows.onnx_compare import compare_onnx as compare_onnx
 
 # everything public, and where it comes from: imported when first asked for, since most are not needed at once
 _PUBLIC = {
@@ -30,6 +31,7 @@ _PUBLIC = {
     "capture_onnx": "firstdiff.capturing",
     "check": "firstdiff.checks",
     "compare": "firstdiff.comparing",
+    "compare_onnx": "firstdiff.workflows.onnx_compare",
     "load_golden": "firstdiff.workflows.golden_inputs",
     "open_trace": "firstdiff.readers",
     "record": "firstdiff.capturing",
@@ -43,6 +45,7 @@ __all__ = [
     "capture_onnx",
     "check",
     "compare",
+    "compare_onnx",
     "load_golden",
     "open_trace",
     "record",

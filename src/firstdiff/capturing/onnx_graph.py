@@ -241,14 +241,23 @@ def torch_origin(node: onnx.NodeProto) -> dict[str, str]:
     """The torch module and source line that an exporter noted for a node."""
     noted = {item.key: item.value for item in node.metadata_props if item.key.startswith(_METADATA)}
     found: dict[str, str] = {}
-    scopes = _strings(noted.get(f"{_METADATA}name_scopes"))
+    scopes = scopes_of(node)
     if scopes:
-        found["module"] = next((scope for scope in reversed(scopes[:-1] or scopes) if scope), "")
+        found["module"] = scopes[-1]
     frames = _FRAME.findall(noted.get(f"{_METADATA}stack_trace", ""))
     if frames:
         file, line = frames[-1]
         found["source"] = f"{PurePath(file).name}:{line}"
     return found
+
+
+def scopes_of(node: onnx.NodeProto) -> tuple[str, ...]:
+    """The torch modules around a node, outermost first: as noted, or as the old exporter puts them into names."""
+    noted = next((item.value for item in node.metadata_props if item.key == f"{_METADATA}name_scopes"), None)
+    if noted is not None:
+        return tuple(scope for scope in _strings(noted)[:-1] if scope)
+    parts = node.name.split("/")[1:-1] if node.name.startswith("/") else []
+    return tuple(".".join(parts[: count + 1]) for count in range(len(parts)))
 
 
 def has_hidden_values(node: onnx.NodeProto) -> bool:

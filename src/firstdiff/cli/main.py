@@ -40,6 +40,7 @@ COMMANDS = (
     "init",
     "inspect",
     "mcp",
+    "onnx",
     "pair",
     "plan",
     "plugins",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import lru_cache
 from io import BytesIO
@@ -214,3 +214,21 @@ def add_floors(folder: Path, floors: Mapping[int, Mapping[str, Any]]) -> None:
         new.flush()
         os.fsync(new.fileno())
     fresh.replace(folder / LINES)
+
+
+def add_names(folder: Path, records: Sequence[tuple[Record, int]]) -> None:
+    """Give tensors of a finished trace, by number, further names: lines that name the same files.
+
+    A tensor that has one of these names already is called `value NAME` from then on.
+    """
+    lines = [json.loads(line) for line in (folder / LINES).read_text(encoding="utf-8").splitlines()]
+    added = [
+        record.to_line() | {name: lines[at][name] for name in ("file", "dtype", "shape")} for record, at in records
+    ]
+    taken = {record.name for record, _ in records}
+    kept = [line | {"name": f"value {line['name']}"} if line["name"] in taken else line for line in lines]
+    fresh = folder / f"{LINES}.new"
+    fresh.write_text("".join(to_json(line) + "\n" for line in (*kept, *added)), encoding="utf-8", newline="\n")
+    fresh.replace(folder / LINES)
+    header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
+    (folder / HEADER).write_text(to_json(header | {"tensors": len(kept) + len(added)}, indent=1), encoding="utf-8")

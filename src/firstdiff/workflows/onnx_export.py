@@ -1,0 +1,153 @@
+"""Export a torch model to ONNX, and tell which value of a graph each of its modules gives."""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firstdiff.capturing.onnx_file import OnnxModel, need_onnx
+from firstdiff.capturing.onnx_graph import scopes_of
+from firstdiff.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+_ESCAPES = re.compile(r"\x1b\[\d*m")
+
+
+@dataclass(frozen=True)
+class ModuleValues:
+    """Names of graph values by module; a later call of a module is `name@1`.
+
+    outputs: what a module gives, in order; "" where it is no tensor
+    inputs: what it is given, as far as that is known
+    program: the exported program, whose nodes are called as the values
+    """
+
+    outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    program: Any = None
+
+
+def export_model(
+    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path, opset: int | None = None
+) -> ModuleValues:
+    """Write a model as ONNX, each module's results kept as values; UsageError says why it cannot be exported."""
+    need_onnx()
+
+    try:
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            "exporting needs the package onnxscript, which is not there; pip install onnxscript"
+        ) from error
+    names = tuple(dict.fromkeys(name for name, module in model.named_modules() if name and _is_called(module)))
+    # modules that run under autocast, as rotary embeddings do, cannot be kept: then the metadata tells their values
+    choices = (names, tuple(name for name in names if "rotary" not in name), ())
+    failure: Exception | None = None
+    for kept in dict.fromkeys(choices):
+        try:
+            return _export(model, args, kwargs, path, opset, kept)
+        except Exception as error:  # torch has many ways to refuse
+            failure = failure or error
+    reason = _ESCAPES.sub(
+        "", next((line.strip() for line in str(failure).splitlines() if line.strip()), "no reason given")
+    )
+    raise UsageError(
+        f"torch cannot export {type(model).__name__} to ONNX ({type(failure).__name__}: {reason[:300]}); "
+        "export it yourself and give the file with --onnx"
+    ) from failure
+
+
+def _export(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path, opset: int | None, kept: tuple[str, ...]
+) -> ModuleValues:
+    import torch
+
+    with _quietly(), torch.no_grad():
+        program = torch.export.export(model, args, kwargs, preserve_module_call_signature=kept, strict=False)
+        inputs = {entry.fqn: _names(entry.signature.inputs) for entry in _signed(program)}
+        for entry in _signed(program):
+            entry.signature.inputs.clear()  # decompositions rename them, and the exporter checks them
+        given = {} if opset is None else {"opset_version": opset}
+        exported: Any = torch.onnx.export(program, dynamo=True, optimize=False, verbose=False, **given)  # type: ignore[arg-type]
+        exported.save(str(path), external_data=True)
+    program = exported.exported_program or program
+    outputs = {entry.fqn: _names(entry.signature.outputs) for entry in _signed(program)}
+    return ModuleValues(outputs, inputs, program)
+
+
+def values_by_scope(model: OnnxModel) -> ModuleValues:
+    """The values that leave each module, by what an exporter noted or put into names; the last of each module."""
+    users: dict[str, list[tuple[str, ...]]] = {}
+    scopes = [scopes_of(node) for node in model.proto.graph.node]
+    for node, scope in zip(model.proto.graph.node, scopes, strict=True):
+        for name in node.input:
+            users.setdefault(name, []).append(scope)
+    for output in model.proto.graph.output:
+        users.setdefault(output.name, []).append(())
+    found: dict[str, tuple[str, ...]] = {}
+    for node, scope in zip(model.proto.graph.node, scopes, strict=True):
+        for module in scope:
+            leaving = [name for name in node.output if any(module not in user for user in users.get(name, ()))]
+            if leaving:
+                found[module] = (leaving[0],)
+    return ModuleValues(found)
+
+
+def program_values(
+    program: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wanted: set[str]
+) -> dict[str, np.ndarray]:
+    """What nodes of an exported program compute, by name."""
+    import torch
+
+    held: dict[str, np.ndarray] = {}
+
+    class Recorder(torch.fx.Interpreter):
+        def run_node(self, n: torch.fx.Node) -> Any:
+            result = super().run_node(n)
+            if n.name in wanted and isinstance(result, torch.Tensor):
+                held[n.name] = result.detach().cpu().numpy().copy()
+            return result
+
+    with _quietly(), torch.no_grad():
+        module = program.module()
+        flat, _ = torch.utils._pytree.tree_flatten((args, kwargs))
+        Recorder(module).run(*flat, enable_io_processing=False)
+    return held
+
+
+def _is_called(module: Any) -> bool:
+    import torch
+
+    containers = (torch.nn.ModuleList, torch.nn.ModuleDict)
+    return not isinstance(module, containers)
+
+
+def _signed(program: Any) -> Iterator[Any]:
+    return (entry for entry in program.module_call_graph if entry.fqn and entry.signature is not None)
+
+
+def _names(arguments: Any) -> tuple[str, ...]:
+    return tuple(getattr(item, "name", "") or "" for item in arguments)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Exporters log every step and warn about packages that they could use."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

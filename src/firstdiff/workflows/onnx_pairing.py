@@ -1,0 +1,119 @@
+"""Which value of an ONNX graph each tensor of a torch run is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import final
+
+import numpy as np
+
+from firstdiff import dtypes
+from firstdiff.trace import Record, Tensor, Trace
+from firstdiff.workflows.onnx_export import ModuleValues
+
+# a value this near, as a share of its length, is the same one whatever it is called
+_SAME = 1e-2
+_COMPARED = 1 << 16  # elements
+
+
+@final
+class ModulePairing:
+    """Finds values for what modules give and take: as the export says, else by where they are and what they hold.
+
+    number: of each value of the graph, its line in the trace
+    """
+
+    def __init__(self, torch: Trace, graph: Trace, known: ModuleValues) -> None:
+        self._torch = torch
+        self._known = known
+        self._values = [item for item in graph if item.record.role in ("output", "input") and item.key.slot == "0"]
+        self._by_name = {item.name: item for item in self._values}
+        self._by_shape: defaultdict[tuple[int, ...], list[Tensor]] = defaultdict(list)
+        for item in self._values:
+            self._by_shape[item.values().shape].append(item)
+        self._number = {id(item): number for number, item in enumerate(graph)}
+        self._found: dict[int, Tensor] = {}
+
+    def records(self) -> list[tuple[Record, int]]:
+        """Lines to add to the graph's trace: the torch run's names for its values, and the number of each value."""
+        outputs = [item for item in self._torch if item.record.role == "output"]
+        for item in outputs:
+            self._settle(item, self._stated(item, outputs))
+        for item in outputs:
+            if item.record.seq not in self._found:
+                self._settle(item, self._by_content(item))
+        for item in outputs:
+            if item.record.seq not in self._found:
+                self._settle(item, self._between(item, outputs))
+        for item in self._torch:
+            if item.record.role == "input":
+                self._settle(item, self._input(item))
+        chosen = [(item, self._found[item.record.seq]) for item in self._torch if item.record.seq in self._found]
+        return [(_named(item.record, value.record), self._number[id(value)]) for item, value in chosen]
+
+    def _settle(self, item: Tensor, value: Tensor | None) -> None:
+        if value is not None and item.record.seq is not None and value.values().shape == item.values().shape:
+            self._found[item.record.seq] = value
+
+    def _stated(self, item: Tensor, outputs: Sequence[Tensor]) -> Tensor | None:
+        """The value that the export has for an output."""
+        name = item.name if not item.record.call else f"{item.name}@{item.record.call}"
+        names = [value for value in self._known.outputs.get(name, ()) if value in self._by_name]
+        own = [other for other in outputs if (other.name, other.record.call) == (item.name, item.record.call)]
+        if len(names) == len(own):
+            return self._by_name[names[own.index(item)]]
+        shaped = [self._by_name[name] for name in names if self._by_name[name].values().shape == item.values().shape]
+        return shaped[0] if len(shaped) == 1 else None
+
+    def _by_content(self, item: Tensor) -> Tensor | None:
+        alike = [(distance(item, value), value) for value in self._by_shape[item.values().shape]]
+        near = [(far, value) for far, value in alike if far < _SAME]
+        return min(near, key=lambda pair: pair[0])[1] if near else None
+
+    def _between(self, item: Tensor, outputs: Sequence[Tensor]) -> Tensor | None:
+        """The only value of its shape between its neighbours' values."""
+        place = next(number for number, other in enumerate(outputs) if other is item)
+        before = [self._found[other.record.seq] for other in outputs[:place] if other.record.seq in self._found]
+        after = [self._found[other.record.seq] for other in outputs[place + 1 :] if other.record.seq in self._found]
+        low = max((value.record.seq or 0 for value in before), default=-1)
+        high = min((value.record.seq or 0 for value in after if (value.record.seq or 0) > low), default=1 << 62)
+        there = [value for value in self._by_shape[item.values().shape] if low < (value.record.seq or 0) < high]
+        return there[-1] if there else None
+
+    def _input(self, item: Tensor) -> Tensor | None:
+        """The value of the tensor that an input is, the one that the export says, or the one that holds the same."""
+        sources = item.record.sources
+        if len(sources) == 1 and not item.record.attrs.get("view") and sources[0] in self._found:
+            return self._found[sources[0]]
+        same = self._by_content(item)
+        if same is not None:
+            return same
+        names = [name for name in self._known.inputs.get(item.name, ()) if name in self._by_name]
+        shaped = [self._by_name[name] for name in names if self._by_name[name].values().shape == item.values().shape]
+        return shaped[0] if len(shaped) == 1 else None
+
+
+def distance(one: Tensor, two: Tensor) -> float:
+    """The length of the difference of two tensors of one shape, as a share of the first one's; of large ones a part."""
+    ours, theirs = one.values(), two.values()
+    if dtypes.kind_of(ours.dtype) != dtypes.kind_of(theirs.dtype) or not ours.size:
+        return float("inf")
+    step = max(1, ours.size // _COMPARED)
+    a = dtypes.doubles(ours.view().reshape(-1)[::step])
+    b = dtypes.doubles(theirs.view().reshape(-1)[::step])
+    with np.errstate(all="ignore"):
+        gap = np.linalg.norm(np.nan_to_num(a - b))
+        length = np.linalg.norm(np.nan_to_num(a))
+    if not np.array_equal(np.isfinite(a), np.isfinite(b)):
+        return float("inf")
+    return 0.0 if gap == 0 else float(gap / length) if length else float("inf")
+
+
+def _named(record: Record, value: Record) -> Record:
+    """A torch run's name for a value; the value's own record tells where in the graph it is."""
+    about = {name: value.attrs[name] for name in ("node", "module", "source") if name in value.attrs}
+    return replace(
+        record, seq=value.seq, sources=(), floor=None, attrs={"value": value.name, "node_op": value.op, **about}
+    )

@@ -1,0 +1,147 @@
+"""A torch model against its ONNX file: exported, damaged, exported elsewhere."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+from torch import nn
+
+import firstdiff as fd
+from firstdiff.errors import FirstdiffError
+from firstdiff.workflows.onnx_compare import OnnxComparison, compare_onnx
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ln = nn.LayerNorm(16)
+        self.q, self.k, self.v = (nn.Linear(16, 16) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.ln(x)
+        scores = self.q(y) @ self.k(y).transpose(-1, -2) / 4
+        return x + torch.softmax(scores, dim=-1) @ self.v(y)
+
+
+class Model(nn.Module):
+    """`layer_norm` is also what the exporter calls the first LayerNorm's value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(50, 16)
+        self.blocks = nn.ModuleList([Block(), Block()])
+        self.layer_norm = nn.LayerNorm(16)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids) * 0.02
+        for block in self.blocks:
+            x = block(x)
+        return self.layer_norm(x)
+
+
+IDS = torch.arange(10).reshape(1, 10)
+
+
+def model() -> Model:
+    torch.manual_seed(0)
+    return Model().eval()
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, OnnxComparison]:
+    folder = tmp_path_factory.mktemp("exported")
+    return folder, compare_onnx(model(), {"ids": IDS}, folder=folder)
+
+
+def damaged(folder: Path, path: Path, change: object) -> Path:
+    proto = onnx.load(folder / "model.onnx")
+    change(proto.graph)  # type: ignore[operator]
+    onnx.save_model(proto, path)
+    return path
+
+
+def test_every_module_is_paired_and_matches(exported: tuple[Path, OnnxComparison]) -> None:
+    folder, found = exported
+    assert found.verdict == "match"
+    assert found.node is None
+    assert (found.paired, found.modules) == (13, 13)
+    assert max(found.optimized.values()) < 1e-4
+    again = fd.compare(folder / "torch.trace", folder / "onnx.trace", allow_missing=True, allow_extra=True)
+    outputs = {pair.name: pair.status for pair in again.pairs if pair.role == "output" and pair.reference}
+    assert outputs.keys() == {
+        str(tensor.key) for tensor in fd.open_trace(folder / "torch.trace") if tensor.record.role == "output"
+    }
+    assert set(outputs.values()) == {"match"}
+
+
+def wrong_weight(graph: onnx.GraphProto) -> None:
+    weight = next(tensor for tensor in graph.initializer if tensor.name == "blocks.1.q.bias")
+    array = numpy_helper.to_array(weight).copy()
+    array[3] += 0.5
+    weight.CopyFrom(numpy_helper.from_array(array, weight.name))
+
+
+def wrong_eps(graph: onnx.GraphProto) -> None:
+    norm = [node for node in graph.node if node.op_type == "LayerNormalization"][1]
+    next(item for item in norm.attribute if item.name == "epsilon").f = 1e-2
+
+
+def test_a_wrong_eps_is_found_at_its_node(exported: tuple[Path, OnnxComparison], tmp_path: Path) -> None:
+    found = compare_onnx(model(), {"ids": IDS}, damaged(exported[0], tmp_path / "eps.onnx", wrong_eps))
+    assert found.comparison.first_divergence is not None
+    assert found.comparison.first_divergence.name == "blocks.1.ln"
+    assert found.comparison.diagnosis[0].cause == "norm.eps"
+    assert found.node is not None
+    assert (found.node.op, found.node.module, found.node.exact) == ("LayerNormalization", "blocks.1.ln", True)
+    assert found.node.source is not None
+    assert found.node.source.startswith("normalization.py:")
+
+
+@pytest.mark.parametrize("kind", ["plain", "bare"])
+def test_a_wrong_weight_is_found_in_files_exported_elsewhere(
+    exported: tuple[Path, OnnxComparison], tmp_path: Path, kind: str
+) -> None:
+    """Bare: no metadata, and no names that say anything; values pair by what they hold."""
+
+    def change(graph: onnx.GraphProto) -> None:
+        wrong_weight(graph)
+        for number, node in enumerate(graph.node):
+            del node.metadata_props[:]
+            node.name = f"n{number}"
+        if kind == "bare":
+            names = {name: f"v{number}" for number, node in enumerate(graph.node) for name in node.output}
+            for node in graph.node:
+                node.input[:] = [names.get(name, name) for name in node.input]
+                node.output[:] = [names[name] for name in node.output]
+            for output in graph.output:
+                output.name = names[output.name]
+            del graph.value_info[:]
+
+    found = compare_onnx(model(), {"ids": IDS}, damaged(exported[0], tmp_path / "weight.onnx", change))
+    assert found.verdict == "mismatch"
+    assert found.comparison.first_divergence is not None
+    assert found.comparison.first_divergence.name == "blocks.1.q"
+
+
+def test_what_does_not_fit_is_said(exported: tuple[Path, OnnxComparison], tmp_path: Path) -> None:
+    class Two(nn.Module):
+        def forward(self) -> torch.Tensor:
+            return torch.ones(2)
+
+    with pytest.raises(FirstdiffError, match=r"model.onnx takes ids, and the torch model is given ; give one array"):
+        compare_onnx(Two(), {}, exported[0] / "model.onnx")
+
+    class Bad(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x if bool(np.asarray(x.detach()).sum() > 0) else -x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(FirstdiffError, match=r"torch cannot export Bad to ONNX \(.*give the file with --onnx"):
+            compare_onnx(Bad(), torch.ones(2))
