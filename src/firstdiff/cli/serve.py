@@ -65,6 +65,7 @@ def run(
     from firstdiff.server.running import Serving
     from firstdiff.server.running import serve as serve_page
     from firstdiff.store import default_home
+    from firstdiff.workflows.project import find_project
 
     def tell(line: str) -> None:
         say(line)
@@ -77,6 +78,7 @@ def run(
         token=token,
         origins=tuple(origin.rstrip("/") for origin in allow_origin or ()),
         open_browser=not no_open,
+        project=find_project(),
     )
     try:
         serve_page(serving, begin, tell)

@@ -22,12 +22,26 @@ from firstdiff.server.routes import (
     inspecting,
     judging,
     listening,
+    project,
     reporting,
     rows,
     uploading,
 )
 
-_ROUTERS = (about, comparisons, rows, inspecting, listening, depth, judging, editing, reporting, uploading, events)
+_ROUTERS = (
+    about,
+    comparisons,
+    rows,
+    inspecting,
+    listening,
+    depth,
+    judging,
+    editing,
+    reporting,
+    uploading,
+    events,
+    project,
+)
 
 
 def create_app(context: Context | None = None) -> FastAPI:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -21,12 +22,14 @@ class ServerSettings:
 
     token: needed with every request where it is not None
     origins: pages of other origins that may talk to it
+    project: the firstdiff.toml that the page shows
     """
 
     host: str = "127.0.0.1"
     port: int = 8585
     token: str | None = None
     origins: tuple[str, ...] = ()
+    project: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

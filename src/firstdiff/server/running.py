@@ -42,6 +42,7 @@ class Serving:
     token: what requests must carry; made up where others can reach the server and none is stated
     origins: pages of other origins that may talk to the server
     open_browser: show the page
+    project: the firstdiff.toml that the page shows
     """
 
     home: Path
@@ -50,6 +51,7 @@ class Serving:
     token: str | None = None
     origins: tuple[str, ...] = ()
     open_browser: bool = True
+    project: Path | None = None
 
 
 def serve(serving: Serving, begin: Begin, say: Callable[[str], None]) -> None:
@@ -139,7 +141,7 @@ def _settings(serving: Serving) -> ServerSettings:
         scheme, _, rest = origin.partition("://")
         if scheme not in ("http", "https") or not rest or "/" in rest or "*" in rest:
             raise UsageError(f"--allow-origin is {origin!r}; it takes an origin such as http://localhost:3000")
-    return ServerSettings(serving.host, serving.port, token, serving.origins)
+    return ServerSettings(serving.host, serving.port, token, serving.origins, serving.project)
 
 
 def _listen(host: str, port: int) -> socket.socket:

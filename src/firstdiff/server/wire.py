@@ -56,6 +56,10 @@ class CompareIn(Body):
     options: OptionsIn = Field(default_factory=OptionsIn)
 
 
+class ProjectCompareIn(Body):
+    input_set: str
+
+
 class RenameIn(Body):
     name: str
 

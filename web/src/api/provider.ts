@@ -2,7 +2,7 @@
 import { askJson } from "./client";
 import { listen } from "./events";
 import { put } from "./sending";
-import type { About, CompareIn, Entries, Entry, FileClaim, FirstRow, Head, Progress, RowLine, Upload } from "./types";
+import type { About, CompareIn, Entries, Entry, FileClaim, FirstRow, Head, Progress, Project, RowLine, Upload } from "./types";
 
 export interface Watching {
   state: (entry: Entry) => void;
@@ -28,6 +28,10 @@ export interface Provider {
   comparisons(signal?: AbortSignal): Promise<Entries>;
   compare(wanted: CompareIn): Promise<Entry>;
   demo(): Promise<Entry>;
+  /** The project that the server was started in, if there is one. */
+  project(signal?: AbortSignal): Promise<Project | null>;
+  /** The comparison behind the latest validation of an input set. */
+  compareProject(inputSet: string): Promise<Entry>;
   comparison(id: string, signal?: AbortSignal): Promise<{ entry: Entry; comparison: Head | null; first: FirstRow | null }>;
   rename(id: string, name: string): Promise<Entry>;
   remove(id: string): Promise<void>;
@@ -51,6 +55,8 @@ export const provider: Provider = {
   comparisons: (signal) => askJson("/api/comparisons", { signal }),
   compare: (wanted) => askJson("/api/comparisons", { method: "POST", json: wanted }),
   demo: () => askJson("/api/demo", { method: "POST" }),
+  project: async (signal) => (await askJson<{ project: Project | null }>("/api/project", { signal })).project,
+  compareProject: (inputSet) => askJson("/api/project/comparison", { method: "POST", json: { input_set: inputSet } }),
   comparison: (id, signal) => askJson(at(id), { signal }),
   rename: (id, name) => askJson(at(id), { method: "PATCH", json: { name } }),
   remove: (id) => askJson(at(id), { method: "DELETE" }),

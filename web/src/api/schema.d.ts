@@ -633,6 +633,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/project": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get Project */
+        get: operations["get_project"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/project/comparison": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Compare Project */
+        post: operations["compare_project"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -877,6 +911,28 @@ export interface components {
             /** Error */
             error: string;
         };
+        /**
+         * FailedPart
+         * @description One part of a difference that is beyond its limit.
+         *
+         *     part: which
+         *     figure, limit: both relative to the values (0.02 is 2 %), but for `odd_channel`, which counts deviations
+         *     index: of the row or channel it is about
+         *     text: the finding in words, with what healthy runs do
+         */
+        FailedPart: {
+            /**
+             * Part
+             * @enum {string}
+             */
+            part: "scale" | "shift" | "element" | "row" | "channel" | "level" | "odd_channel" | "local" | "exact" | "mask";
+            figure: components["schemas"]["Num"];
+            limit: components["schemas"]["Num"];
+            /** Text */
+            text: string;
+            /** Index */
+            index: number | null;
+        };
         /** FileIn */
         FileIn: {
             /** Name */
@@ -1120,6 +1176,7 @@ export interface components {
          *     elements .. sampled: the fields of `measure.Envelope`
          *     both_nan, conflicting: elements that are NaN on both sides; NaN or Inf that the other side does not share
          *     types: the dtypes that decide the default tolerance; `scale` is the reference's deviation
+         *     exact: what the values are, where the default compares them exactly
          */
         JudgingBasis: {
             /** Elements */
@@ -1163,6 +1220,8 @@ export interface components {
                 string
             ];
             scale: components["schemas"]["Num"];
+            /** Exact */
+            exact: string | null;
         };
         /**
          * KeyPair
@@ -1405,6 +1464,7 @@ export interface components {
              */
             origin_estimated: boolean;
             isolated: components["schemas"]["Isolated"] | null;
+            systematic: components["schemas"]["Systematic"] | null;
         };
         /**
          * Pairing
@@ -1437,6 +1497,108 @@ export interface components {
             seconds_left: number | null;
             /** First */
             first: string | null;
+        };
+        /**
+         * ProjectAnswer
+         * @description None where the server was started outside of a project.
+         */
+        ProjectAnswer: {
+            project: components["schemas"]["ProjectOut"] | null;
+        };
+        /** ProjectCompareIn */
+        ProjectCompareIn: {
+            /** Input Set */
+            input_set: string;
+        };
+        /**
+         * ProjectComponent
+         * @description One stage on one input set; `history` is its state in each run, the oldest first, None where it was not run.
+         */
+        ProjectComponent: {
+            /** Name */
+            name: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "pass" | "fail" | "unchecked" | "absent";
+            /** Checked */
+            checked: number;
+            /** Expected */
+            expected: number;
+            /** First */
+            first: string | null;
+            /** Text */
+            text: string;
+            /** Cause */
+            cause: string | null;
+            /** History */
+            history: (("pass" | "fail" | "unchecked" | "absent") | null)[];
+        };
+        /**
+         * ProjectOut
+         * @description The project of the folder that the server was started in.
+         *
+         *     running: the input set that the candidate runs on right now
+         *     error: why the project file cannot be read
+         */
+        ProjectOut: {
+            /** Name */
+            name: string;
+            /** Path */
+            path: string;
+            /** Running */
+            running: string | null;
+            /** Error */
+            error: string | null;
+            /** Validations */
+            validations: components["schemas"]["ProjectValidation"][];
+            /** Tasks */
+            tasks: components["schemas"]["ProjectTask"][];
+        };
+        /**
+         * ProjectTask
+         * @description One line of the plan.
+         */
+        ProjectTask: {
+            /** Title */
+            title: string;
+            /** Done */
+            done: boolean;
+            /** Text */
+            text: string;
+            /** Cause */
+            cause: string | null;
+            /** Fix */
+            fix: string | null;
+            /** Check */
+            check: string;
+        };
+        /**
+         * ProjectValidation
+         * @description The newest validation of one input set.
+         */
+        ProjectValidation: {
+            /** Input Set */
+            input_set: string;
+            /** Passed */
+            passed: boolean;
+            /** Made */
+            made: string;
+            /** Error */
+            error: string | null;
+            /** Inputs */
+            inputs: string[];
+            /** Warnings */
+            warnings: string[];
+            /** First */
+            first: string | null;
+            /** Cause */
+            cause: string | null;
+            /** Fix */
+            fix: string | null;
+            /** Components */
+            components: components["schemas"]["ProjectComponent"][];
         };
         /** Readable */
         Readable: {
@@ -1643,6 +1805,41 @@ export interface components {
             coverage: components["schemas"]["Num"];
         };
         /**
+         * Systematic
+         * @description The form of a difference, by which the default verdict tells an error from rounding.
+         *
+         *     dtype: the coarsest type that either side was computed in, whose eps is the unit of `figures`
+         *     figures: those of `judge.noise_figures`; empty where both sides are equal
+         *     upstream: the largest level of a matching row before this one, in eps; None where it was not recorded
+         *     hidden: elements that masks fill on both sides, which are left out
+         *     failed: every part that is beyond its limit
+         *     scale_seen: the smallest scale error, as a share, that would have been noticed
+         *     note: what a match could not have seen, in words
+         */
+        Systematic: {
+            /** Dtype */
+            dtype: string;
+            /** Figures */
+            figures: {
+                [key: string]: components["schemas"]["Num"];
+            };
+            /** Upstream */
+            upstream: components["schemas"]["Num"] | null;
+            /**
+             * Hidden
+             * @default 0
+             */
+            hidden: number;
+            /**
+             * Failed
+             * @default []
+             */
+            failed: components["schemas"]["FailedPart"][];
+            scale_seen: components["schemas"]["Num"];
+            /** Note */
+            note: string | null;
+        };
+        /**
          * TensorInfo
          * @description One side of a row; `keys` are the tensors it is made of, and `name` shows them as one text.
          */
@@ -1693,7 +1890,8 @@ export interface components {
         };
         /**
          * Tolerance
-         * @description What was allowed: `k * eps * (scale + |r|)` for rule `default`, `atol + rtol * |r|` for the others.
+         * @description What was allowed of a single element: `k * eps * (scale + |r|)` for the rules `default` and `eps`, for the others
+         *     `atol + rtol * |r|`. Rule `default` looks at more than elements: `Systematic` has it.
          */
         Tolerance: {
             /** Rule */
@@ -3108,6 +3306,68 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": unknown;
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    get_project: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectAnswer"];
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    compare_project: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProjectCompareIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Entry"];
                 };
             };
             /** @description One sentence. */

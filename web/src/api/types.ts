@@ -19,6 +19,8 @@ export type ComparisonKind = Entry["kind"];
 export type ComparisonState = Entry["state"];
 export type Entries = Narrowed<Schemas["EntriesOut"], { comparisons: Entry[] }>;
 export type About = Schemas["AboutOut"];
+export type Project = Schemas["ProjectOut"];
+export type ProjectValidation = Schemas["ProjectValidation"];
 
 export type SideIn = { path: string } | { upload: string };
 export type Options = Partial<Schemas["OptionsIn"]>;

@@ -1,0 +1,31 @@
+"""The project that the server was started in, and the comparison behind its latest validation."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from firstdiff.errors import UsageError
+from firstdiff.server.answers import ForbiddenError, answer
+from firstdiff.server.context import Shared
+from firstdiff.server.project_view import ProjectAnswer, project_view, sides_of
+from firstdiff.server.starting import start_paths
+from firstdiff.server.wire import ProjectCompareIn
+from firstdiff.store import Entry
+
+router = APIRouter()
+
+
+@router.get("/project", response_model=ProjectAnswer)
+def get_project(context: Shared) -> Response:
+    path = context.settings.project
+    return answer(ProjectAnswer(None if path is None else project_view(path)))
+
+
+@router.post("/project/comparison", response_model=Entry)
+def compare_project(body: ProjectCompareIn, context: Shared, request: Request) -> Response:
+    path = context.settings.project
+    if request.scope.get("cross_origin", False):
+        raise ForbiddenError("a page of another origin may not read the project")
+    if path is None:
+        raise UsageError("there is no project; start `firstdiff serve` in a folder with a firstdiff.toml")
+    return answer(context.store.entry(start_paths(context, *sides_of(path, body.input_set))))
