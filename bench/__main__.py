@@ -18,6 +18,7 @@ PARTS = (
     "comparing",
     "differing",
     "capture",
+    "onnx_capture",
     "clients",
     "pairing",
     "align",
