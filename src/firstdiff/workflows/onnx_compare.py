@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -82,7 +82,7 @@ def compare_onnx(
     opset: int | None = None,
     provider: str = "cpu",
     optimize: bool = False,
-    effort: float | None = None,
+    effort: float | Literal["full"] | None = None,
     on_stage: Callable[[str], None] | None = None,
 ) -> OnnxComparison:
     """Compare a torch model with its ONNX export on the same inputs.
