@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from firstdiff.pairing.functions import FunctionNames
 from firstdiff.pairing.side import grouped
 from firstdiff.pairing.strategy import Findings, Proposal, Situation
 from firstdiff.trace import Key
@@ -40,6 +41,11 @@ def pair_by_identity(
         for identity, places in ours.items()
         if identity in theirs
         for proposal in _pair_group(situation, places, theirs[identity], rule)
+    ]
+    functions = FunctionNames(situation)
+    proposals = [
+        one if functions.tell(one.reference[0], one.candidate[0]) else replace(one, confidence=_UNCLEAR)
+        for one in proposals
     ]
     repeated = sum(1 for proposal in proposals if rule.in_order and proposal.confidence == rule.in_order)
     if not repeated:

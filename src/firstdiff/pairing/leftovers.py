@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import final
@@ -28,7 +28,8 @@ _MOST_CELLS = 1 << 16
 _SAME_SHAPE, _SAME_LENGTHS, _SAME_SIZE = 2.0, 1.5, 0.5
 _SAME_OP, _SAME_FAMILY = 1.5, 0.75
 _LIKE_VALUES, _LIKE_SPREAD, _LIKE_WORDS = 2.0, 1.5, 1.5
-_INSIDE = -0.75  # a function of a module that is left over itself
+_INSIDE = -2.5  # a function of a module that is left over itself
+_RESULT = 0.6  # the last of several functions of one size: what their code was for
 _LEAST = 1.0
 _PLACED, _MOST_CONFIDENT = 0.6, 0.85
 _CERTAIN_SCORE = 6.0
@@ -63,11 +64,7 @@ class _Board:
 
     def stretches(self) -> Iterator[_Stretch]:
         ours, theirs = self._new_values, self._leftover(self._candidate)
-        known = increasing(
-            (place, other)
-            for place, other in self._situation.anchors
-            if self._reference.keys[place].role == self._candidate.keys[other].role == "output"
-        )
+        known = self._known
         ends = (len(self._reference.trace), len(self._candidate.trace))
         for before, after in pairwise([(-1, -1), *known, ends]):
             mine, others = _between(ours, before[0], after[0]), _between(theirs, before[1], after[1])
@@ -78,7 +75,12 @@ class _Board:
         if len(stretch.ours) * len(stretch.theirs) > _MOST_CELLS:
             return []
         if stretch.after is not None and self._agree(*stretch.after):
-            return []  # both sides go on alike: what lies between was only written differently
+            # both sides go on alike: what lies between was only written differently, unless the module that goes wrong
+            # first has more than one branch
+            ours = tuple(at for at in stretch.ours if self._reference.tensor(at).record.parent == self._first_wrong)
+            if self._first_wrong is None or not ours:
+                return []
+            stretch = replace(stretch, ours=ours)
         scores = self._scores(stretch)
         found = [
             (stretch.ours[row], stretch.theirs[column], float(scores[row, column]))
@@ -107,14 +109,41 @@ class _Board:
         return Proposal((place,), (other,), confidence, why="the same place between known pairs")
 
     @cached_property
+    def _known(self) -> list[Two]:
+        """Outputs that are pairs, in the order of both runs."""
+        ours, theirs = self._reference.keys, self._candidate.keys
+        return increasing(
+            (place, other)
+            for place, other in self._situation.anchors
+            if ours[place].role == theirs[other].role == "output"
+        )
+
+    @cached_property
+    def _first_wrong(self) -> str | None:
+        """The module whose code has the first pair that differs; None where no pair does, or nobody knows."""
+        for place, other in self._known:
+            if not self._agree(place, other):
+                return self._reference.tensor(place).record.parent
+        return None
+
+    @cached_property
     def _new_values(self) -> list[int]:
         """Free outputs of the reference whose values were not paired under another name."""
         side, prints = self._reference, self._situation.prints[0]
-        known = {place for place, _ in self._situation.anchors}
+        known = {place for place, _ in self._situation.anchors if side.keys[place].role == "output"}
         free = self._leftover(side)
         first = first_copies(side, prints, known | set(free))
         paired = {first[place] for place in known if place in first}
-        return [place for place in free if first.get(place, place) == place and place not in paired]
+        kept: dict[int, int] = {}
+        for place in free:
+            value = first.get(place, place)
+            if value not in paired and (value not in kept or self._is_inner(kept[value], place)):
+                kept[value] = place
+        return sorted(kept.values())
+
+    def _is_inner(self, place: int, other: int) -> bool:
+        """True for a function whose value is that of a module: the module's name tells more."""
+        return self._reference.tensor(place).record.is_function and not self._reference.tensor(other).record.is_function
 
     def _leftover(self, side: Side) -> list[int]:
         return [
@@ -142,14 +171,19 @@ class _Board:
     def _scores(self, stretch: _Stretch) -> np.ndarray:
         scores = np.full((len(stretch.ours), len(stretch.theirs)), -np.inf)
         names = {self._reference.keys[place].name for place in stretch.ours}
+        results = {self._chain(place): place for place in stretch.ours}
         for row, place in enumerate(stretch.ours):
             record = self._reference.tensor(place).record
             inner = _INSIDE if record.is_function and record.parent in names else 0.0
+            inner += _RESULT if record.is_function and results[self._chain(place)] == place else 0.0
             for column, other in enumerate(stretch.theirs):
                 worth = self._worth(place, other) + inner
                 if worth >= _LEAST:
                     scores[row, column] = worth
         return scores
+
+    def _chain(self, place: int) -> tuple[object, ...]:
+        return self._reference.tensor(place).record.parent, self._reference.sizes[place]
 
     def _worth(self, place: int, other: int) -> float:
         mine, yours = self._reference.keys[place], self._candidate.keys[other]

@@ -32,17 +32,27 @@ def pair_up(reference: Trace, candidate: Trace, options: PairingOptions | None =
     options: what the user has to say; a default one if left out
     """
     options = options or PairingOptions()
-    ours, theirs = Side.of(reference), Side.of(candidate)
+    ours = Side.of(reference)
+    theirs = Side.of(candidate).counted_as(ours)
     prints = Fingerprints(reference), Fingerprints(candidate)
     offset, warnings = options.layer_offset, list[str]()
     if offset is None:
         offset, warnings = find_offset(ours, theirs, prints)
         options = replace(options, layer_offset=offset)
+    warnings += _steps_moved(ours, theirs)
     board = _Board(ours, theirs, Forms(ours, theirs, offset), prints, options, warnings=warnings)
     for strategy in strategies(options):
         if board.reference.free and board.candidate.free:
             board.play(strategy)
     return board.result()
+
+
+def _steps_moved(ours: Side, theirs: Side) -> list[str]:
+    first = min((key.step for key in ours.keys), default=0)
+    own = min((tensor.key.step for tensor in theirs.trace), default=0)
+    if theirs.keys and theirs.keys[0].step != theirs.tensor(0).key.step:
+        return [f"the candidate counts steps from {own}, the reference from {first}; they were compared one by one"]
+    return []
 
 
 def strategies(options: PairingOptions) -> tuple[Strategy, ...]:

@@ -60,7 +60,7 @@ def certain_pairs(scores: np.ndarray) -> list[Two]:
 
 
 def best_pairs(scores: np.ndarray) -> list[Two]:
-    """The pairs of one best alignment; of several equally good ones that with the earliest pairs.
+    """The pairs of one best alignment.
 
     scores: what each two elements are worth together, -inf for two that cannot be
     """

@@ -14,6 +14,7 @@ from firstdiff.trace.order import ORDER_RULES, STAGES, layer_and_stage, rule_for
 
 T = TypeVar("T")
 
+_SEVERAL = 2  # steps; one alone may be any
 _RANK = r"(?:[a-z]{2}[_-]?)?rank[_-]?(\d+)"
 _RANK_IN_FRONT = re.compile(rf"(?:^|(?<=/)){_RANK}[/._\-]", re.IGNORECASE)
 _RANK_AT_THE_END = re.compile(rf"[._\-/@]{_RANK}$", re.IGNORECASE)
@@ -36,6 +37,14 @@ class Side:
     def of(cls, trace: Trace) -> Side:
         sizes = tuple(None if tensor.source is None else tensor.source.size for tensor in trace)
         return cls(trace, tuple(ranked_key(tensor) for tensor in trace), sizes, tuple(range(len(trace))))
+
+    def counted_as(self, other: Side) -> Side:
+        """With steps counted from where the other side begins; as it is where the runs have not as many steps."""
+        mine, yours = ({key.step for key in side.keys} for side in (self, other))
+        if len(mine) < _SEVERAL or len(mine) != len(yours) or min(mine) == min(yours):
+            return self
+        moved = min(yours) - min(mine)
+        return replace(self, keys=tuple(replace(key, step=key.step + moved) for key in self.keys))
 
     def without(self, used: Collection[int]) -> Side:
         return replace(self, free=tuple(place for place in self.free if place not in used))
