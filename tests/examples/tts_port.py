@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +55,38 @@ class Example:
         command = [*program, *map(str, arguments)]
         environment = os.environ | settings | {"OMP_NUM_THREADS": "1"}
         return subprocess.run(command, cwd=EXAMPLE, env=environment, capture_output=True, text=True, check=False)
+
+
+@dataclass(frozen=True)
+class Project:
+    """A copy of the example as a project of its own, with a golden of the short text."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, example: Example, folder: Path) -> Project:
+        """Copy what `firstdiff` needs; the port is the built one."""
+        for name in ("reference.py", "firstdiff.toml"):
+            shutil.copy(EXAMPLE / name, folder / name)
+        for name in ("tts", "inputs"):
+            shutil.copytree(EXAMPLE / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(example.model, folder / "model")
+        (folder / "port" / "target" / "release").mkdir(parents=True)
+        shutil.copy(example.port, folder / "port" / "target" / "release" / "tts-port")
+        settings = (folder / "firstdiff.toml").read_text(encoding="utf-8")
+        python = json.dumps(f"{sys.executable} reference.py {{input.text}} {{input.voice}}")
+        settings = settings.replace('"python reference.py {input.text} {input.voice}"', python)
+        before, _, after = settings.partition("[inputs.medium]")
+        settings = before + after[after.index("[golden]") :]
+        (folder / "firstdiff.toml").write_text(settings, encoding="utf-8")
+        return cls(folder)
+
+    def firstdiff(self, *arguments: str, faults: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+        """Run a command of firstdiff in the project, with these faults switched on."""
+        command = [sys.executable, "-m", "firstdiff", *arguments]
+        environment = os.environ | {"TTS_FAULT": ",".join(faults), "OMP_NUM_THREADS": "1"}
+        environment.pop("FIRSTDIFF_TRACE", None)
+        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def text(name: str) -> Path:

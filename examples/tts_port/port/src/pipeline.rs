@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firstdiff::{Recorder, Rng, Role};
+use firstdiff::{Recorder, RecorderOptions, Rng, Role};
 
 use crate::array::Array;
 use crate::faults::Faults;
@@ -25,6 +25,15 @@ pub struct Port {
 impl Port {
     /// Load a model folder, and record where FIRSTDIFF_TRACE says.
     pub fn load(folder: &Path) -> Result<Port> {
+        Port::with_recorder(folder, || options().from_env())
+    }
+
+    /// Load a model folder, and record to a new folder.
+    pub fn load_recording(folder: &Path, trace: &Path) -> Result<Port> {
+        Port::with_recorder(folder, || options().create(trace))
+    }
+
+    fn with_recorder(folder: &Path, recorder: impl Fn() -> firstdiff::Result<Recorder>) -> Result<Port> {
         let faults = Faults::from_env()?;
         let path = folder.join("model.safetensors");
         if !path.is_file() {
@@ -33,7 +42,7 @@ impl Port {
         let mut weights = files::read_safetensors(&path)?;
         break_weights(&mut weights, &faults);
         let tokenizer = Tokenizer::load(folder, &faults)?;
-        let recorder = Recorder::options().seed(SEED).producer("tts-port").from_env()?;
+        let recorder = recorder()?;
         record_weights(&recorder, &weights)?;
         Ok(Port { weights: Arc::new(weights), tokenizer: Arc::new(tokenizer), recorder, faults })
     }
@@ -121,6 +130,10 @@ impl Port {
         let out = self.linear(&format!("{name}.out"), &ops::join_heads(&mixed))?;
         self.tapped(name, out)
     }
+}
+
+fn options() -> RecorderOptions {
+    Recorder::options().seed(SEED).producer("tts-port")
 }
 
 /// Record the weights as they are used, so that wrong ones can be told from wrong code. Of those under weight

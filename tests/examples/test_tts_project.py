@@ -1,0 +1,83 @@
+"""The loop of a port: golden data, validate, the next task, until the sound matches."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from tests.examples.tts_port import EXAMPLE, TARGET, Example, Project
+from tests.tools import needs
+
+pytestmark = pytest.mark.xdist_group("tts-port")
+
+COMPONENTS = ["tokenizer", "mel", "speaker", "semantic", "gpt", "flow", "vocoder"]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    example = Example.build(tmp_path_factory.mktemp("tts"))
+    project = Project.of(example, tmp_path_factory.mktemp("project"))
+    done = project.firstdiff("golden", "--input", "short")
+    assert done.returncode == 0, done.stderr
+    return project
+
+
+def test_the_correct_port_passes_in_every_component(project: Project) -> None:
+    done = project.firstdiff("validate", "--input", "short", "--format", "json")
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    text = project.firstdiff("validate", "--input", "short").stdout
+    states = [line.split()[:2] for line in text.splitlines() if line.split()[:1] and line.split()[0] in COMPONENTS]
+    assert states == [[component, "PASS"] for component in COMPONENTS]
+
+
+def test_one_component_is_checked_alone(project: Project) -> None:
+    done = project.firstdiff("validate", "--input", "short", "--component", "mel", faults=["gain", "mel-log"])
+    assert done.returncode == 1
+    assert "mel.log" in done.stdout
+    assert "audio.log_base" in done.stdout
+    assert "vocoder.gain" not in done.stdout
+    assert project.firstdiff("validate", "--input", "short", "--component", "mel", faults=["gain"]).returncode == 0
+
+
+def test_the_port_checks_itself_with_the_crates_validator(project: Project) -> None:
+    manifest = str(EXAMPLE / "port" / "Cargo.toml")
+    build = [needs("cargo"), "build", "--release", "--offline", "--example", "check", "--manifest-path", manifest]
+    subprocess.run([*build, "--target-dir", str(TARGET)], check=True, capture_output=True)
+    program = [str(TARGET / "release" / "examples" / "check"), "golden/short"]
+
+    def check(fault: str) -> subprocess.CompletedProcess[str]:
+        environment = {"TTS_FAULT": fault}
+        return subprocess.run(program, cwd=project.folder, env=environment, capture_output=True, text=True, check=False)
+
+    done = check("")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "the port matches at every checkpoint"
+    done = check("adaln-silu")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == "the port leaves the reference at flow.cut, after gpt.latents, which matches"
+    program[1] = "golden/none"
+    done = check("")
+    assert done.returncode == 2
+    assert "golden/none" in done.stderr
+
+
+def test_a_golden_of_another_version_is_said(project: Project) -> None:
+    header = project.folder / "golden" / "short" / "trace.json"
+    kept = header.read_text(encoding="utf-8")
+    header.write_text(json.dumps(json.loads(kept) | {"version": 99}), encoding="utf-8")
+    try:
+        done = project.firstdiff("validate", "--input", "short")
+    finally:
+        header.write_text(kept, encoding="utf-8")
+    assert done.returncode == 2
+    assert "99" in done.stderr
+
+
+def test_the_makefile_says_that_there_is_no_toolchain() -> None:
+    port = "port/target/release/tts-port"
+    command = [needs("make"), "-C", str(EXAMPLE), "-W", "port/Cargo.toml", "CARGO=no-such-cargo", port]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no-such-cargo is not installed" in done.stderr
