@@ -27,6 +27,7 @@ GOOD: frozenset[WeightState] = frozenset({"same", "quantised", "transposed", "ti
 _BITS = re.compile(r"Q(\d)|FP(\d)")
 _NUMBER = re.compile(r"\d+")
 _MOST_GROUPS = 20
+_FOLDING_ERROR = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +139,8 @@ class _Judge:
             return self._same(pair)
         bits = self._bits(pair)
         error = pair.metrics.rel_l2 if pair.metrics else None
+        if error is not None and error <= _FOLDING_ERROR and self._unfolded(pair) is not None:
+            return "same", "", None  # folding rounds, in another order on each side
         if bits is not None and error is not None and error <= min(0.5, 3.0 / 2**bits):
             return "quantised", f"{bits} bits: off by {error:.2g} of its size", None
         return self._differing(pair)
