@@ -5,6 +5,8 @@ import { defineConfig } from "vite";
 export default defineConfig({
   plugins: [svelte()],
   publicDir: false,
+  // a file has no server to run models with, and no room for the runtime
+  resolve: { alias: [{ find: /^\.\/pages\/BrowserInference\.svelte$/, replacement: `${import.meta.dirname}/src/shared/NoInference.svelte` }] },
   build: {
     outDir: "../src/firstdiff/server/static/shared",
     emptyOutDir: true,

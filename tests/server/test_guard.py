@@ -163,7 +163,7 @@ def test_every_answer_keeps_the_browser_on_its_guard(page: Page, path: str) -> N
     headers = page.client.get(path).headers
     assert headers["x-content-type-options"] == "nosniff"
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
-    assert "script-src 'self';" in headers["content-security-policy"]
+    assert "script-src 'self' 'wasm-unsafe-eval';" in headers["content-security-policy"]
     assert headers["cross-origin-resource-policy"] == "same-origin"
 
 

@@ -3,6 +3,7 @@ import { isShared } from "./shared/here";
 
 export type Route =
   | { page: "start" }
+  | { page: "inference" }
   | { page: "comparison"; id: string; row: number | null }
   | { page: "unknown"; path: string };
 
@@ -12,6 +13,7 @@ const COMPARISON = /^\/c\/([^/]+)(?:\/row\/(\d+))?\/?$/;
 
 export function parseRoute(path: string): Route {
   if (path === "/" || path === "/index.html") return { page: "start" };
+  if (path === "/inference") return { page: "inference" };
   const found = COMPARISON.exec(path);
   if (!found?.[1]) return { page: "unknown", path };
   return { page: "comparison", id: decodeURIComponent(found[1]), row: found[2] ? Number(found[2]) : null };
@@ -19,6 +21,7 @@ export function parseRoute(path: string): Route {
 
 export function pathOf(route: Route): string {
   if (route.page === "start") return "/";
+  if (route.page === "inference") return "/inference";
   if (route.page === "unknown") return route.path;
   const base = `/c/${encodeURIComponent(route.id)}`;
   return route.row === null ? base : `${base}/row/${route.row}`;

@@ -109,3 +109,51 @@ def onnx_(
         typer.echo(f"{name}: {distance:.2g} standard deviations from the plain optimised run")
     for sentence in captured.left_out:
         typer.echo(sentence)
+
+
+@app.command("browser")
+def browser_(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx file.")],
+    inputs: Annotated[Path, typer.Option("--input", metavar="X.npz", help="Arrays named as the model's inputs.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="TRACE", help="The folder to write.")],
+    provider: Annotated[Literal["wasm", "webgpu"], typer.Option(help="Where onnxruntime-web computes.")] = "wasm",
+    optimize: Annotated[
+        bool, typer.Option("--optimize", help="Let the runtime optimise while its values are recorded.")
+    ] = False,
+    python: Annotated[
+        Path | None, typer.Option(metavar="TRACE", help="Record Python's onnxruntime there first.")
+    ] = None,
+    browser: Annotated[Path | None, typer.Option(metavar="PROGRAM", help="The Chromium to start.")] = None,
+    no_launch: Annotated[bool, typer.Option("--no-launch", help="Print an address to open in any browser.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for the browser.")] = 600.0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a trace that is there.")] = False,
+) -> None:
+    """Run an ONNX model once in a browser, in onnxruntime-web, and record every value it computes."""
+    from firstdiff.capturing import capture_onnx
+    from firstdiff.cli.console import progress_bar
+    from firstdiff.server.inference.headless import capture_browser
+
+    if python is not None:
+        recorded = capture_onnx(model, inputs, python, overwrite=overwrite)
+        typer.echo(f"{recorded.path}: {recorded.tensors} tensors from Python's onnxruntime")
+    with progress_bar("running") as on_progress:
+        captured = capture_browser(
+            model,
+            inputs,
+            output,
+            provider=provider,
+            optimize=optimize,
+            browser=browser,
+            launch=not no_launch,
+            overwrite=overwrite,
+            timeout=timeout,
+            say=typer.echo,
+            on_progress=on_progress,
+        )
+    typer.echo(f"{captured.path}: {captured.tensors} tensors")
+    for name, distance in captured.plain.items():
+        typer.echo(f"{name}: {distance:.2g} standard deviations from the untouched run")
+    for name, distance in captured.optimized.items():
+        typer.echo(f"{name}: {distance:.2g} standard deviations from the untouched, optimised run")
+    for sentence in captured.left_out:
+        typer.echo(sentence)

@@ -19,6 +19,7 @@ from firstdiff.server.routes import (
     depth,
     editing,
     events,
+    inference,
     inspecting,
     judging,
     listening,
@@ -40,6 +41,7 @@ _ROUTERS = (
     reporting,
     uploading,
     events,
+    inference,
     project,
 )
 

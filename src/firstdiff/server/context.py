@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from firstdiff.errors import UsageError
 from firstdiff.server.answers import ConflictError
+from firstdiff.server.inference.models import BrowserModels
 from firstdiff.server.jobs import Jobs
 from firstdiff.server.opened import Opened
 from firstdiff.store import Store
@@ -38,6 +39,10 @@ class Context:
     jobs: Jobs
     settings: ServerSettings
     opened: Opened = field(default_factory=Opened)
+    inference: BrowserModels = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inference", BrowserModels(self.store.home.path))
 
     def result(self, comparison: str) -> Result:
         """The result that is shown; ConflictError says why there is none."""

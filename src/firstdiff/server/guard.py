@@ -27,9 +27,9 @@ _ANY_HOST = ("0.0.0.0", "::", "")
 _METHODS = "GET, POST, PUT, PATCH, DELETE"
 EXPOSED_HEADERS = ", ".join([*ResponseHeader, "Content-Disposition"])
 _POLICY = (
-    "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-    "media-src 'self' blob:; worker-src 'self' blob:; connect-src 'self'; object-src 'none'; base-uri 'none'; "
-    "form-action 'self'; frame-ancestors 'none'"
+    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; media-src 'self' blob:; worker-src 'self' blob:; connect-src 'self'; "
+    "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _ALWAYS = {
     "Content-Security-Policy": _POLICY,

@@ -633,6 +633,267 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/inference/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Open Browser Model */
+        post: operations["open_browser_model"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inference/models/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get Browser Model */
+        get: operations["get_browser_model"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inference/models/{model}/files/{index}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get Model File */
+        get: operations["get_model_file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inference/models/{model}/inputs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Set Model Inputs */
+        post: operations["set_model_inputs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inference/models/{model}/inputs/{index}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get Model Input */
+        get: operations["get_model_input"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inference/models/{model}/python": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run In Python */
+        post: operations["run_in_python"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inference/models/{model}/torch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Set Torch Trace */
+        post: operations["set_torch_trace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inference/models/{model}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Start Browser Run */
+        post: operations["start_browser_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inference/models/{model}/runs/{run}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get Browser Run */
+        get: operations["get_browser_run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inference/models/{model}/runs/{run}/part": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get Model Part */
+        get: operations["get_model_part"];
+        put?: never;
+        /** Put Part Values */
+        post: operations["put_part_values"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inference/models/{model}/runs/{run}/finish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Finish Browser Run */
+        post: operations["finish_browser_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inference/models/{model}/runs/{run}/fail": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Fail Browser Run */
+        post: operations["fail_browser_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inference/models/{model}/runs/{run}/close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Close Browser Run
+         * @description The tab that ran it is gone; a run that is over stays what it is.
+         */
+        post: operations["close_browser_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inference/models/{model}/runs/{run}/table": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get Run Table */
+        get: operations["get_run_table"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inference/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get Log */
+        get: operations["get_log"];
+        put?: never;
+        /** Add To Log */
+        post: operations["add_to_log"];
+        /** Clear Log */
+        delete: operations["clear_log"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/project": {
         parameters: {
             query?: never;
@@ -681,6 +942,16 @@ export interface components {
             demo: boolean;
         };
         /**
+         * Against
+         * @description One tensor of another run beside the browser's: distance in standard deviations of the other run's.
+         */
+        Against: {
+            /** Name */
+            name: string;
+            distance: components["schemas"]["Num"];
+            statistics: components["schemas"]["Statistics"];
+        };
+        /**
          * Alignment
          * @description The layout a pair was compared in; `coverage` is that of the side of which less was compared.
          *
@@ -716,6 +987,16 @@ export interface components {
             applied: boolean;
             /** Barred */
             barred: string | null;
+        };
+        /**
+         * Axis
+         * @description An axis of an input: its length, or the name that the model gives to an open one.
+         */
+        Axis: {
+            /** Size */
+            size: number | null;
+            /** Name */
+            name: string | null;
         };
         /**
          * Chunk
@@ -912,6 +1193,19 @@ export interface components {
             error: string;
         };
         /**
+         * FailedIn
+         * @description What the runtime threw, or a sentence of the page's own.
+         */
+        FailedIn: {
+            /** Message */
+            message: string;
+            /**
+             * Own
+             * @default false
+             */
+            own: boolean;
+        };
+        /**
          * FailedPart
          * @description One part of a difference that is beyond its limit.
          *
@@ -1042,6 +1336,50 @@ export interface components {
             zero: number;
             /** Nonfinite */
             nonfinite: number;
+        };
+        /** InputOut */
+        InputOut: {
+            /** Name */
+            name: string;
+            /** Dtype */
+            dtype: string;
+            /** Shape */
+            shape: number[];
+            statistics: components["schemas"]["Statistics"];
+        };
+        /**
+         * InputsIn
+         * @description Inputs of a model: an .npz, random values, or one value everywhere.
+         *
+         *     sizes: what to take for axes that the model leaves open, by their name
+         *     below: random whole numbers are less than this; None for the size of the vocabulary, or 10
+         */
+        InputsIn: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "file" | "random" | "constant";
+            /** Path */
+            path?: string | null;
+            /** Upload */
+            upload?: string | null;
+            /**
+             * Seed
+             * @default 0
+             */
+            seed: number;
+            /**
+             * Value
+             * @default 0
+             */
+            value: number;
+            /** Below */
+            below?: number | null;
+            /** Sizes */
+            sizes?: {
+                [key: string]: number;
+            };
         };
         /**
          * InspectOut
@@ -1233,6 +1571,18 @@ export interface components {
             /** Candidate */
             candidate: string;
         };
+        /** LogIn */
+        LogIn: {
+            /** Lines */
+            lines: string[];
+        };
+        /** LogOut */
+        LogOut: {
+            /** Path */
+            path: string;
+            /** Bytes */
+            bytes: number;
+        };
         /** MappingIn */
         MappingIn: {
             reference: components["schemas"]["MappingPart"];
@@ -1323,6 +1673,65 @@ export interface components {
             sampled: string[];
         };
         /**
+         * ModelFile
+         * @description A file of the model as it is on disk now; `digest` is its SHA-256.
+         */
+        ModelFile: {
+            /** Name */
+            name: string;
+            /** Bytes */
+            bytes: number;
+            /** Digest */
+            digest: string;
+        };
+        /**
+         * ModelIn
+         * @description An .onnx file on this machine, or an upload of it with the files that belong to it.
+         */
+        ModelIn: {
+            /** Path */
+            path?: string | null;
+            /** Upload */
+            upload?: string | null;
+        };
+        /**
+         * ModelOut
+         * @description A model that was opened, what is declared in it, and what was run.
+         *
+         *     problems: sentences about metadata that is missing or does not fit
+         *     ran: id of the newest run
+         */
+        ModelOut: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Opset */
+            opset: number;
+            /** Nodes */
+            nodes: number;
+            /** Producer */
+            producer: string;
+            /** Files */
+            files: components["schemas"]["ModelFile"][];
+            /** Inputs */
+            inputs: components["schemas"]["ValueType"][];
+            /** Outputs */
+            outputs: components["schemas"]["ValueType"][];
+            vocabulary: components["schemas"]["Vocabulary"] | null;
+            /** Problems */
+            problems: string[];
+            /** Given */
+            given: components["schemas"]["InputOut"][];
+            python: components["schemas"]["PythonOut"] | null;
+            /** Python Error */
+            python_error: string | null;
+            /** Torch */
+            torch: string | null;
+            /** Runs */
+            runs: components["schemas"]["RunOut"][];
+        };
+        /**
          * Note
          * @description A remark on the whole comparison, or on the row of `key`.
          *
@@ -1398,6 +1807,15 @@ export interface components {
             isolate: boolean;
             /** Effort */
             effort?: number | "full" | null;
+        };
+        /**
+         * OutputDistance
+         * @description How far one output of a run is from another's, in standard deviations of the other.
+         */
+        OutputDistance: {
+            /** Name */
+            name: string;
+            distance: components["schemas"]["Num"];
         };
         /**
          * Pair
@@ -1600,6 +2018,22 @@ export interface components {
             /** Components */
             components: components["schemas"]["ProjectComponent"][];
         };
+        /**
+         * PythonOut
+         * @description Python's onnxruntime on the same inputs; `optimized` is its own plain run against the exposed one.
+         */
+        PythonOut: {
+            /** Tensors */
+            tensors: number;
+            /** Optimized */
+            optimized: components["schemas"]["OutputDistance"][];
+            /** Left Out */
+            left_out: string[];
+            /** Version */
+            version: string;
+            /** Path */
+            path: string;
+        };
         /** Readable */
         Readable: {
             /** Reference */
@@ -1725,6 +2159,64 @@ export interface components {
             /** Rows */
             rows: components["schemas"]["RowLine"][];
         };
+        /** RunIn */
+        RunIn: {
+            /**
+             * Provider
+             * @default wasm
+             * @enum {string}
+             */
+            provider: "wasm" | "webgpu";
+            /**
+             * Optimize
+             * @default false
+             */
+            optimize: boolean;
+            /**
+             * Agent
+             * @default
+             */
+            agent: string;
+        };
+        /**
+         * RunOut
+         * @description One run in a browser.
+         *
+         *     optimized, plain: outputs of the untouched model with and without optimisation, against the exposed one's
+         *     python: outputs of the untouched, optimised model in the browser against Python's unoptimised ones
+         *     path: the trace
+         */
+        RunOut: {
+            /** Id */
+            id: string;
+            /**
+             * Provider
+             * @enum {string}
+             */
+            provider: "wasm" | "webgpu";
+            /** Optimize */
+            optimize: boolean;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "running" | "done" | "failed";
+            /** Error */
+            error: string | null;
+            done: components["schemas"]["Num"];
+            /** Tensors */
+            tensors: number;
+            /** Optimized */
+            optimized: components["schemas"]["OutputDistance"][];
+            /** Plain */
+            plain: components["schemas"]["OutputDistance"][];
+            /** Python */
+            python: components["schemas"]["OutputDistance"][];
+            /** Left Out */
+            left_out: string[];
+            /** Path */
+            path: string;
+        };
         /** Side */
         Side: {
             /** Path */
@@ -1840,6 +2332,17 @@ export interface components {
             note: string | null;
         };
         /**
+         * TableOut
+         * @description Every tensor of a run, in order; `first` is the first row further than `limit` from Python's.
+         */
+        TableOut: {
+            /** Rows */
+            rows: components["schemas"]["TensorRow"][];
+            limit: components["schemas"]["Num"];
+            /** First */
+            first: number | null;
+        };
+        /**
          * TensorInfo
          * @description One side of a row; `keys` are the tensors it is made of, and `name` shows them as one text.
          */
@@ -1870,6 +2373,21 @@ export interface components {
             dtype: string | null;
             /** Row */
             row: number | null;
+        };
+        /** TensorRow */
+        TensorRow: {
+            /** Name */
+            name: string;
+            /** Op */
+            op: string | null;
+            /** Dtype */
+            dtype: string;
+            /** Shape */
+            shape: number[];
+            statistics: components["schemas"]["Statistics"];
+            python: components["schemas"]["Against"] | null;
+            torch: components["schemas"]["Against"] | null;
+            other: components["schemas"]["Against"] | null;
         };
         /** TensorShape */
         TensorShape: {
@@ -1915,6 +2433,16 @@ export interface components {
             /** Toml */
             toml: string;
         };
+        /**
+         * TorchIn
+         * @description A trace of the torch model on the same inputs.
+         */
+        TorchIn: {
+            /** Path */
+            path?: string | null;
+            /** Upload */
+            upload?: string | null;
+        };
         /** Upload */
         Upload: {
             /** Id */
@@ -1945,6 +2473,30 @@ export interface components {
         UploadIn: {
             /** Files */
             files: components["schemas"]["FileIn"][];
+        };
+        /**
+         * ValueType
+         * @description An input or output as the model declares it; axes are None where it does not say how many there are.
+         */
+        ValueType: {
+            /** Name */
+            name: string;
+            /** Dtype */
+            dtype: string;
+            /** Axes */
+            axes: components["schemas"]["Axis"][] | null;
+        };
+        /**
+         * Vocabulary
+         * @description A vocabulary beside the model: how many entries, and the first ten by id.
+         */
+        Vocabulary: {
+            /** File */
+            file: string;
+            /** Size */
+            size: number;
+            /** First */
+            first: string[];
         };
         /** Where */
         Where: {
@@ -3306,6 +3858,587 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": unknown;
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    open_browser_model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ModelIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelOut"];
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    get_browser_model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelOut"];
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    get_model_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+                index: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    set_model_inputs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InputsIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelOut"];
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    get_model_input: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+                index: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    run_in_python: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelOut"];
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    set_torch_trace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TorchIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelOut"];
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    start_browser_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunOut"];
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    get_browser_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunOut"];
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    get_model_part: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    put_part_values: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    finish_browser_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunOut"];
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    fail_browser_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FailedIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunOut"];
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    close_browser_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    get_run_table: {
+        parameters: {
+            query?: {
+                other?: string | null;
+            };
+            header?: never;
+            path: {
+                model: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TableOut"];
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    get_log: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    add_to_log: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LogIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogOut"];
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
+    clear_log: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogOut"];
                 };
             };
             /** @description One sentence. */

@@ -1,0 +1,207 @@
+"""What travels between the server and the page "Browser inference"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from firstdiff.capturing.onnx_browser import Provider
+from firstdiff.schema import Statistics
+from firstdiff.server.wire import Body
+
+RunState = Literal["running", "done", "failed"]
+
+
+class ModelIn(Body):
+    """An .onnx file on this machine, or an upload of it with the files that belong to it."""
+
+    path: str | None = None
+    upload: str | None = None
+
+
+class InputsIn(Body):
+    """Inputs of a model: an .npz, random values, or one value everywhere.
+
+    sizes: what to take for axes that the model leaves open, by their name
+    below: random whole numbers are less than this; None for the size of the vocabulary, or 10
+    """
+
+    kind: Literal["file", "random", "constant"]
+    path: str | None = None
+    upload: str | None = None
+    seed: int = Field(default=0, ge=0)
+    value: float = 0.0
+    below: int | None = Field(default=None, ge=1)
+    sizes: dict[str, int] = Field(default_factory=dict)
+
+
+class TorchIn(Body):
+    """A trace of the torch model on the same inputs."""
+
+    path: str | None = None
+    upload: str | None = None
+
+
+class RunIn(Body):
+    provider: Provider = "wasm"
+    optimize: bool = False
+    agent: str = ""
+
+
+class FailedIn(Body):
+    """What the runtime threw, or a sentence of the page's own."""
+
+    message: str
+    own: bool = False
+
+
+class LogIn(Body):
+    lines: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A file of the model as it is on disk now; `digest` is its SHA-256."""
+
+    name: str
+    bytes: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of an input: its length, or the name that the model gives to an open one."""
+
+    size: int | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """An input or output as the model declares it; axes are None where it does not say how many there are."""
+
+    name: str
+    dtype: str
+    axes: tuple[Axis, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """A vocabulary beside the model: how many entries, and the first ten by id."""
+
+    file: str
+    size: int
+    first: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InputOut:
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    statistics: Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDistance:
+    """How far one output of a run is from another's, in standard deviations of the other."""
+
+    name: str
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class PythonOut:
+    """Python's onnxruntime on the same inputs; `optimized` is its own plain run against the exposed one."""
+
+    tensors: int
+    optimized: tuple[OutputDistance, ...]
+    left_out: tuple[str, ...]
+    version: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunOut:
+    """One run in a browser.
+
+    optimized, plain: outputs of the untouched model with and without optimisation, against the exposed one's
+    python: outputs of the untouched, optimised model in the browser against Python's unoptimised ones
+    path: the trace
+    """
+
+    id: str
+    provider: Provider
+    optimize: bool
+    state: RunState
+    error: str | None
+    done: float
+    tensors: int
+    optimized: tuple[OutputDistance, ...]
+    plain: tuple[OutputDistance, ...]
+    python: tuple[OutputDistance, ...]
+    left_out: tuple[str, ...]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOut:
+    """A model that was opened, what is declared in it, and what was run.
+
+    problems: sentences about metadata that is missing or does not fit
+    ran: id of the newest run
+    """
+
+    id: str
+    name: str
+    opset: int
+    nodes: int
+    producer: str
+    files: tuple[ModelFile, ...]
+    inputs: tuple[ValueType, ...]
+    outputs: tuple[ValueType, ...]
+    vocabulary: Vocabulary | None
+    problems: tuple[str, ...]
+    given: tuple[InputOut, ...]
+    python: PythonOut | None
+    python_error: str | None
+    torch: str | None
+    runs: tuple[RunOut, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """One tensor of another run beside the browser's: distance in standard deviations of the other run's."""
+
+    name: str
+    distance: float
+    statistics: Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRow:
+    name: str
+    op: str | None
+    dtype: str
+    shape: tuple[int, ...]
+    statistics: Statistics
+    python: Against | None
+    torch: Against | None
+    other: Against | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableOut:
+    """Every tensor of a run, in order; `first` is the first row further than `limit` from Python's."""
+
+    rows: tuple[TensorRow, ...]
+    limit: float
+    first: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogOut:
+    path: str
+    bytes: int
