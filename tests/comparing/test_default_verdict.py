@@ -112,3 +112,7 @@ def test_the_default_can_be_tried_on_a_comparison_made_with_another_rule() -> No
     judged = rejudge(stated, Rules())
     assert judged.verdict == "mismatch"
     assert judged.rows[0].reason == fd.compare(*sides).pairs[0].reason
+
+
+def test_a_mask_value_that_another_type_rounds_is_still_one() -> None:
+    assert verdict(np.float32(-1e4), np.array(-1e4, ml_dtypes.bfloat16)).status == "match"

@@ -66,7 +66,7 @@ def _filled(values: np.ndarray) -> np.ndarray | None:
     low = float(np.min(numbers, where=~np.isnan(numbers), initial=np.inf))
     if low > _SHARE * max(_WRITTEN):
         return None
-    if low in _FILLERS and bool((numbers == low).all()):
+    if _is_filler(low) and bool((numbers == low).all()):
         return np.ones(numbers.shape, dtype=bool)
     bounds = [bound for bound in (*_LOWEST, *_WRITTEN) if _SHARE * bound >= low or low == -np.inf]
     for bound in sorted({*bounds}, reverse=True):
@@ -76,6 +76,11 @@ def _filled(values: np.ndarray) -> np.ndarray | None:
             return np.asarray(filled)
     only = numbers == -np.inf
     return np.asarray(only) if only.any() else None
+
+
+def _is_filler(value: float) -> bool:
+    """Whether a number is one that masks use, as some type holds it."""
+    return value in _FILLERS or any(abs(value - filler) <= _ALIKE * -filler for filler in _WRITTEN)
 
 
 def _are_fillers(values: np.ndarray) -> bool:
