@@ -69,6 +69,15 @@ def test_all_values_too_small_is_named_so() -> None:
     assert "too small" in verdict.failed[0].text
 
 
+def test_a_constant_that_one_side_rounds_is_no_scale_error() -> None:
+    """1 / sqrt(d), multiplied or divided by: all values are one rounding larger."""
+    reference = values().astype(np.float32)
+    eps = float(np.finfo(np.float32).eps)
+    for factor in (1 + eps, 1 - eps):
+        candidate = (reference * np.float32(factor)).astype(np.float64)
+        assert judge_outputs(figures(reference.astype(np.float64), candidate, eps), np.dtype(np.float32)).matches
+
+
 def test_a_constant_added_is_shift() -> None:
     reference = values() + 0.1
     assert "shift" in parts(judged(reference, noisy(reference + 0.02, 0.5)))

@@ -31,6 +31,7 @@ class Limits:
 
     quiet: noise upstream, in eps, at which the limits in eps hold; they follow it up, and down by half
     odd_noise: noise up to which a single channel is looked at
+    coherent: scale or shift, in eps, that a constant leaves which one side rounds and the other does not
     """
 
     scale: float
@@ -42,11 +43,21 @@ class Limits:
     odd_channel: float
     quiet: float = inf
     odd_noise: float = inf
+    coherent: float = 0.6
 
 
 HALF = Limits(scale=0.65, shift=0.68, element=80, row=64, channel=56, level=8, odd_channel=14, quiet=3, odd_noise=4)
 WIDE = Limits(
-    scale=0.62, shift=0.6, element=560, row=256, channel=400, level=48, odd_channel=inf, quiet=20, odd_noise=0
+    scale=0.62,
+    shift=0.6,
+    element=560,
+    row=256,
+    channel=400,
+    level=48,
+    odd_channel=inf,
+    quiet=20,
+    odd_noise=0,
+    coherent=2.5,
 )
 # eps is an eighth or a quarter already: a few of them would let anything pass
 BYTE = Limits(scale=0.62, shift=0.6, element=2, row=2, channel=2, level=1, odd_channel=inf, quiet=1, odd_noise=0)
@@ -162,7 +173,7 @@ def smallest_scale_seen(figures: NoiseFigures, limits: Limits) -> float:
     if figures.rows < 8 or figures.channels < 8:
         return limits.level
     rest = sqrt(max(figures.typical**2 - figures.scale**2, 0.0))
-    return min(_visible(rest, limits.scale), limits.level)
+    return min(max(_visible(rest, limits.scale), limits.coherent), limits.level)
 
 
 def _visible(rest: float, share: float) -> float:
@@ -180,9 +191,9 @@ def _coherent(figures: NoiseFigures, limits: Limits, dtype: np.dtype) -> list[Fa
         ("shift", figures.shift, figures.level, limits.shift),
     )
     for part, figure, noise, share in parts:
-        if abs(figure) > share * (_ROUNDED + noise):
+        if abs(figure) > max(share * (_ROUNDED + noise), limits.coherent):
             rest = sqrt(max(noise**2 - figure**2, 0.0))
-            found.append(_coherent_part(part, figure, _visible(rest, share), dtype))
+            found.append(_coherent_part(part, figure, max(_visible(rest, share), limits.coherent), dtype))
     return found
 
 
