@@ -65,7 +65,7 @@ class ModulePairing:
         if len(names) == len(own):
             return self._by_name[names[own.index(item)]]
         shaped = [self._by_name[name] for name in names if self._by_name[name].values().shape == item.values().shape]
-        return shaped[0] if len(shaped) == 1 else None
+        return shaped[0] if len(shaped) == 1 == len(own) else None
 
     def _by_content(self, item: Tensor) -> Tensor | None:
         alike = [(distance(item, value), value) for value in self._by_shape[item.values().shape]]
