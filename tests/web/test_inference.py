@@ -141,7 +141,7 @@ def test_the_page_runs_a_model_and_finds_it_equal(page: Page, server: Server, ex
     names = ("model.onnx", "vocab.json", "metadata.json")
     page.get_by_label("Model files").set_input_files([exported / name for name in names])
     page.get_by_role("button", name="Load Model").click()
-    expect(page.get_by_text("model.onnx: opset")).to_be_visible()
+    expect(page.get_by_role("region", name="Model").get_by_text("model.onnx: opset")).to_be_visible()
     page.get_by_role("button", name="Set inputs").click()
     expect(page.get_by_text(f"ids int64 [1, {SEQUENCE}]: min")).to_be_visible()
     run(page)
