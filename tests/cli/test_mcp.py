@@ -106,6 +106,7 @@ def test_rules_fail_with_key_index_and_value(folder: Path) -> None:
         ("tensor_statistics", {"trace": "none.npz", "name": "x"}, "does not exist"),
         ("explain", {**SIDES, "name": "q"}, "neither side has a tensor 'q'"),
         ("validate", {}, "has no firstdiff.toml"),
+        ("plan_next", {}, "has no firstdiff.toml"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_the_server_goes_on(
@@ -145,6 +146,11 @@ def test_reading_leaves_no_file_behind(folder: Path) -> None:
 def test_validate_without_golden_data_says_what_to_run(tmp_path: Path) -> None:
     (error,) = calls(scratch_project(tmp_path / "p"), ("validate", {}))
     assert "firstdiff golden" in error
+
+
+def test_plan_next_is_what_to_do_first(tmp_path: Path) -> None:
+    (task,) = calls(scratch_project(tmp_path / "p"), ("plan_next", {}))
+    assert (task["done"], task["check"]) == (False, "firstdiff golden --input short")
 
 
 def test_a_folder_that_is_not_there_is_bad_usage(firstdiff: Run, tmp_path: Path) -> None:

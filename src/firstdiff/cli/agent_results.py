@@ -180,6 +180,26 @@ class ValidateResults:
     runs: list[ValidateResult]
 
 
+@dataclass(frozen=True)
+class NextTask:
+    """The next task of a port; `done` means that there is none.
+
+    check: the command that tells whether it is done
+    stale: why the newest results may no longer hold
+    """
+
+    done: bool
+    title: str | None = None
+    component: str | None = None
+    tensor: str | None = None
+    text: str | None = None
+    cause: str | None = None
+    evidence: str | None = None
+    fix: str | None = None
+    check: str | None = None
+    stale: str | None = None
+
+
 def row_result(pair: Pair) -> RowResult:
     """Return what an agent needs of a row."""
     info, metrics = pair.reference or pair.candidate, pair.metrics

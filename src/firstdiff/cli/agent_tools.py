@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import wraps
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from firstdiff.cli.agent_results import (
     CheckResult,
@@ -17,6 +17,7 @@ from firstdiff.cli.agent_results import (
     DiagnoseResult,
     DivergenceResult,
     ExplainResult,
+    NextTask,
     RuleFailure,
     TensorEntry,
     TensorList,
@@ -30,6 +31,9 @@ from firstdiff.cli.agent_results import (
 from firstdiff.errors import FirstdiffError, UsageError
 from firstdiff.json_text import plain
 from firstdiff.schema import Comparison
+
+if TYPE_CHECKING:
+    from firstdiff.workflows.project import Project
 
 MAX_VALUES = 1024
 _MOST_ROWS = 200
@@ -177,13 +181,9 @@ class ProjectTools:
 
         component: one stage, or "full"; isolate judges stages on golden inputs, where the port asks for them.
         """
-        from firstdiff.workflows.project import FILE, load_project
         from firstdiff.workflows.validating import ValidateOptions, validate_project
 
-        settings = self.root / FILE
-        if not settings.is_file():
-            raise UsageError(f"{self.root} has no {FILE}, which names the commands; `firstdiff init` writes one")
-        project = load_project(settings)
+        project = self._project()
         options = ValidateOptions(scope=component, isolate=isolate)
         runs = []
         for inputs in project.input_sets(input_set):
@@ -210,6 +210,28 @@ class ProjectTools:
             )
         return ValidateResults(all(run.passed for run in runs), runs)
 
+    def plan_next(self) -> NextTask:
+        """Return the one next task of the port, from the newest results of validate: what, why, and how to check."""
+        from firstdiff.workflows.planning import newest, next_task, staleness, tasks_of
+
+        project = self._project()
+        validations = newest(project)
+        task, stale = next_task(tasks_of(project, validations)), staleness(project, validations)
+        if task is None:
+            return NextTask(done=True, stale=stale)
+        return NextTask(
+            done=False,
+            title=task.title,
+            component=task.component,
+            tensor=task.tensor,
+            text=task.text or None,
+            cause=task.cause,
+            evidence=task.evidence,
+            fix=task.fix,
+            check=task.check,
+            stale=stale,
+        )
+
     def path(self, text: str) -> Path:
         """Return a path below the project's folder; UsageError for any other, links followed."""
         if "\0" in text:
@@ -219,6 +241,14 @@ class ProjectTools:
         if not found.is_relative_to(root):
             raise UsageError(f"{text} lies outside the project's folder, {root}; give a path in it")
         return found
+
+    def _project(self) -> Project:
+        from firstdiff.workflows.project import FILE, load_project
+
+        settings = self.root / FILE
+        if not settings.is_file():
+            raise UsageError(f"{self.root} has no {FILE}, which names the commands; `firstdiff init` writes one")
+        return load_project(settings)
 
     def _compared(self, reference: str, candidate: str, *, only: str | None = None, **stated: Any) -> Comparison:
         from firstdiff.comparing import Options, compare_traces
@@ -236,6 +266,7 @@ READING = (
     "tensor_statistics",
     "tensor_slice",
     "check_rules",
+    "plan_next",
 )
 RUNNING = ("validate",)
 

@@ -14,7 +14,6 @@ from firstdiff.cli.compare import MISMATCH
 if TYPE_CHECKING:
     from firstdiff.workflows.planning import Task
     from firstdiff.workflows.project import Project
-    from firstdiff.workflows.validation import Validation
 
 
 def plan(
@@ -37,7 +36,7 @@ def plan(
     from firstdiff.cli.console import say
     from firstdiff.errors import UsageError
     from firstdiff.workflows.plan_file import write_plan
-    from firstdiff.workflows.planning import newest, next_task, stage_passes, tasks_of
+    from firstdiff.workflows.planning import newest, next_task, stage_passes, staleness, tasks_of
     from firstdiff.workflows.project import load_project
 
     project = load_project()
@@ -62,7 +61,7 @@ def plan(
         say(completion_promise or f"{until} passes")
         return
     task = next_task(tasks) if failure is None else _harness(tasks, failure)
-    _print(task, format_, _staleness(project, validations) if until is None else None)
+    _print(task, format_, staleness(project, validations) if until is None else None)
     if until is not None:
         limit = f" of {max_iterations}" if max_iterations else ""
         if format_ == "text":
@@ -111,17 +110,6 @@ def _count(project: Project, until: str, most: int | None) -> int:
 
 def _reset(project: Project) -> None:
     (project.state / "loop.json").unlink(missing_ok=True)
-
-
-def _staleness(project: Project, validations: list[Validation]) -> str | None:
-    """Say that the port's files changed since it was validated."""
-    from firstdiff.workflows.digests import Digests
-    from firstdiff.workflows.validating import code_digest
-
-    now = code_digest(project, Digests(project.state / "digests.json"))
-    if any(validation.code is not None and validation.code != now for validation in validations):
-        return "the port's files changed since the last validation; run firstdiff validate"
-    return None
 
 
 def _summary(name: str, tasks: list[Task]) -> None:

@@ -67,6 +67,17 @@ def stage_passes(project: Project, validations: Sequence[Validation], component:
     return all(_stage_of(validation, wanted) for validation in validations)
 
 
+def staleness(project: Project, validations: Sequence[Validation]) -> str | None:
+    """Say that the port's files changed since it was validated; None where they did not."""
+    from firstdiff.workflows.digests import Digests
+    from firstdiff.workflows.validating import code_digest
+
+    now = code_digest(project, Digests(project.state / "digests.json"))
+    if any(validation.code is not None and validation.code != now for validation in validations):
+        return "the port's files changed since the last validation; run firstdiff validate"
+    return None
+
+
 def _stage_of(validation: Validation, wanted: Sequence[str]) -> bool:
     if validation.inputs or (validation.error and set(wanted) >= {part.name for part in validation.components}):
         return False
