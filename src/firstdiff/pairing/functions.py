@@ -10,6 +10,11 @@ from firstdiff.pairing.side import Side
 from firstdiff.pairing.strategy import Situation
 
 _Call = tuple[str | None, int, int]
+# arithmetic and moving values about: one of them in each module need not be the same one
+_COMMON = frozenset(
+    "add sub mul div pow neg sqrt rsqrt mean sum matmul cat stack chunk split getitem reshape view transpose permute "
+    "squeeze unsqueeze expand contiguous flatten to float type clone where".split()
+)
 
 
 @final
@@ -30,8 +35,16 @@ class FunctionNames:
             return True
         if ours.sizes[place] != theirs.sizes[other]:
             return False
+        if self._is_only_one(records[0].op, _call(ours, place), _call(theirs, other)):
+            return True
         prints = self._situation.prints
         return misfit(prints[0], place, prints[1], other) <= RELATED
+
+    def _is_only_one(self, op: str | None, call: _Call, other: _Call) -> bool:
+        """True for an operation that both modules do once, unless any code may have it for any purpose."""
+        if op is None or op in _COMMON:
+            return False
+        return self._called[0].get(call, ()).count(op) == self._called[1].get(other, ()).count(op) == 1
 
 
 def _called(side: Side) -> dict[_Call, tuple[str | None, ...]]:
