@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import sys
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.event_loop import in_own_loop
 from tests.workflows.scratch import PROGRAM, changed, scratch_project
 
 pytest.importorskip("mcp")
@@ -64,7 +64,7 @@ def test_an_agent_repairs_a_port_with_commands(firstdiff: Run, port: Path) -> No
 
 def test_an_agent_repairs_a_port_with_tools(port: Path) -> None:
     """The same over stdio, with the SDK's own client and `firstdiff mcp` as a process of its own."""
-    fixed = asyncio.run(_repair_with_tools(port))
+    fixed = in_own_loop(_repair_with_tools(port))
     assert fixed == ["encoder.norm", "head.logits"]
     assert (port / "port.py").read_text(encoding="utf-8") == PROGRAM.replace("2.0 * x", "2 * x")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.event_loop import in_own_loop
 from tests.workflows.scratch import scratch_project
 
 pytest.importorskip("mcp")
@@ -44,7 +44,7 @@ def calls(folder: Path, *wanted: tuple[str, dict[str, Any]]) -> list[Any]:
                 found.append(result.content[0].text if result.is_error else result.structured_content)  # type: ignore[union-attr]
         return found
 
-    return asyncio.run(run())
+    return in_own_loop(run())
 
 
 SIDES = {"reference": "ref.npz", "candidate": "cand.npz"}
@@ -128,7 +128,7 @@ def test_tools_that_only_read_say_so_and_none_takes_a_command(folder: Path) -> N
         async with Client(server(folder)) as client:
             return list((await client.list_tools()).tools)
 
-    tools = asyncio.run(listed())
+    tools = in_own_loop(listed())
     reading = {tool.name: bool(tool.annotations and tool.annotations.read_only_hint) for tool in tools}
     assert [name for name, reads in reading.items() if not reads] == ["validate"]
     assert all(tool.output_schema and tool.description for tool in tools)

@@ -105,5 +105,5 @@ def test_text_leaves_out_matches_of_a_long_comparison_and_says_so() -> None:
 
 
 def test_an_unknown_format_is_named() -> None:
-    with pytest.raises(UsageError, match="--format is 'pdf'; it takes one of json, jsonl, junit, md, text"):
+    with pytest.raises(UsageError, match="--format is 'pdf'; it takes one of github, json, jsonl, junit, md, text"):
         report_named("pdf")

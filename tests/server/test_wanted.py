@@ -4,7 +4,6 @@ import asyncio
 import sys
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from firstdiff.server.row_tensors import RowTensors
 from firstdiff.server.wanted import WantedSource, _gone
 from firstdiff.trace import ArraySource
 from firstdiff.viewing import Cut, overview
+from tests.event_loop import in_own_loop
 from tests.server.conftest import Page, write_folder
 
 
@@ -38,9 +38,7 @@ def heard(*messages: str) -> bool:
         await found.aclose()
         return gone.is_set()
 
-    # a browser test in this process leaves an event loop running in this thread
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, ask()).result()
+    return in_own_loop(ask())
 
 
 def test_a_closed_connection_is_noticed_and_an_open_one_is_not() -> None:
