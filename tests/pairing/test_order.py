@@ -141,3 +141,10 @@ def test_the_strategy_runs_after_values_were_looked_at() -> None:
 
     assert isinstance(by_order.STRATEGY, Strategy)
     assert by_order.STRATEGY.order > BY_CONTENT.order
+
+
+def test_complex_tensors_with_the_same_real_part_are_no_copies() -> None:
+    real = values(1, 9).astype(np.complex64)
+    ours = run(("in", None, real), ("turned", None, real + 1j), ("out", None, values(2)))
+    theirs = run(("in", None, real), ("uno", None, real + 7j), ("out", None, values(9)))
+    assert ("turned", "uno") in pairs_of(pair_up(ours, theirs))

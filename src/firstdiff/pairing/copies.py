@@ -34,6 +34,7 @@ def first_copies(side: Side, prints: Fingerprints, places: Iterable[int]) -> dic
 def _whole(side: Side, place: int) -> bytes | None:
     try:
         values = side.tensor(place).values()
-        return np.asarray(values.window(0, values.size)).astype(np.float64).tobytes()
+        found = np.asarray(values.window(0, values.size))
+        return found.astype(np.complex128 if found.dtype.kind == "c" else np.float64).tobytes()
     except (ReadError, TypeError, ValueError):
         return None

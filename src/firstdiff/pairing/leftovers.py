@@ -260,7 +260,9 @@ def _alike(one: str, other: str) -> bool:
 def _sorted(side: Side, place: int) -> np.ndarray | None:
     try:
         values = side.tensor(place).values()
-        found = np.sort(np.asarray(values.window(0, values.size)).astype(np.float64))
+        raw = np.asarray(values.window(0, values.size))
+        numbers: np.ndarray = np.abs(raw) if raw.dtype.kind == "c" else raw
+        found = np.sort(numbers.astype(np.float64))
     except (ReadError, TypeError, ValueError):
         return None
-    return np.nan_to_num(found)
+    return np.asarray(np.nan_to_num(found))
