@@ -20,6 +20,7 @@ WHOLE = "whole numbers"
 _COUNTS = ("rows", "channels", "row_index", "channel_index", "odd_index")
 _MOST_ROWS = 256  # that are read again for the worst element: those that can hold it come first
 _WINDOW = 1 << 22  # elements that are looked through for fillers at a time
+_READ_WHOLE = 1 << 16  # elements of a tensor that is read at once rather than row by row
 _LEAST_GROWTH = 0.5  # of the limits, where everything upstream is quiet: no row below it needs a second look
 
 
@@ -176,6 +177,9 @@ def _worst(sums: NoiseSums, sources: tuple[Source, Source], dtype: np.dtype, tog
     width = sources[0].shape[-1] if sources[0].shape else 1
     sizes = rms(sums.rows)
     channels = rms(sums.channels) if len(sums.channels) == width else np.zeros(width)
+    if rows.size and sources[0].size <= _READ_WHOLE:
+        ours, theirs = (source.window(0, source.size).reshape(-1, width) for source in sources)
+        return worst_element(ours, theirs, np.repeat(sizes, together)[: len(ours)], channels)
     with np.errstate(all="ignore"):
         bounds = np.nan_to_num(sums.rows.max_d[rows] / sizes[rows], nan=0.0)
     worst = 0.0
