@@ -1,4 +1,4 @@
-"""What docs/pairing.md says of maps is what maps take."""
+"""The maps shown in docs/pairing.md are valid."""
 
 from __future__ import annotations
 

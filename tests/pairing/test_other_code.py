@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from firstdiff.comparing import compare
@@ -13,7 +15,7 @@ def values(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape or (6, 8)).astype(np.float32)
 
 
-def tensor(name: str, array: np.ndarray, op: str | None = None, parent: str | None = None, **more: int) -> Tensor:
+def tensor(name: str, array: np.ndarray, op: str | None = None, parent: str | None = None, **more: Any) -> Tensor:
     return Tensor(Record(name=name, op=op, parent=parent, **more), ArraySource(array))
 
 
@@ -45,10 +47,110 @@ def test_equal_values_of_a_free_tensor_beat_a_near_name() -> None:
     assert pairs(ours, [tensor("tok_emb", scaled)]) == {("model.mul", "tok_emb")}
 
 
+def test_equal_values_beat_a_near_name_whose_values_are_only_near() -> None:
+    product, biased = values(1), values(1) + 0.1 * values(2)
+    ours = [tensor("lm_head", product, "Linear"), tensor("model.add", biased, "add", "model")]
+    assert pairs(ours, [tensor("logits", biased)]) == {("model.add", "logits")}
+
+
+def test_equal_values_beat_the_same_name_of_another_size() -> None:
+    ours = [tensor("out", values(1, 2, 9), "Linear"), tensor("post", values(2, 5, 8), "Linear")]
+    assert pairs(ours, [tensor("out", values(2, 5, 8))]) == {("post", "out")}
+
+
+def test_the_same_name_stays_where_only_its_size_differs() -> None:
+    ours = [tensor("out", values(1, 5, 8), "Linear"), tensor("post", values(2, 5, 8), "Linear")]
+    assert ("out", "out") in pairs(ours, [tensor("out", values(1, 4, 8)), tensor("after", values(2, 5, 8))])
+
+
+def test_the_same_name_stays_where_the_operation_was_left_out() -> None:
+    """The port's tensor is what the operation was given, which an unnamed function made."""
+    given = values(2, 5, 8)
+    ours = [
+        tensor("step.add", given, "add", "step", seq=0),
+        tensor("cut", given, "Cut", role="input", seq=1, sources=(0,)),
+        tensor("cut", given[2:], "Cut", role="output", seq=2),
+    ]
+    assert ("cut", "cut") in pairs(ours, [tensor("cut", given)])
+
+
 def test_two_near_names_that_hold_each_other_s_values_stay() -> None:
     ours = [tensor("layers.0.self_attn.q_proj", values(1)), tensor("layers.0.self_attn.k_proj", values(2))]
     theirs = [tensor("blk.0.attn_q", values(2)), tensor("blk.0.attn_k", values(1))]
     assert ("layers.0.self_attn.q_proj", "blk.0.attn_q") in pairs(ours, theirs)
+
+
+def encoder_and_decoder(broken: float) -> tuple[list[Tensor], list[Tensor]]:
+    """The decoder's text does not go through the encoder, which may be broken; `mixed` takes both."""
+    ours = [
+        tensor("encoder.conv", values(1, 6, 9), "Conv1d", "encoder", seq=0),
+        tensor("encoder.norm", values(2), "LayerNorm", "encoder", seq=1, sources=(0,)),
+        tensor("decoder.embed", values(3, 5, 8), "Embedding", "decoder", seq=2),
+        tensor("decoder.mixed", values(4, 5, 7), "Linear", "decoder", seq=3, sources=(1, 2)),
+    ]
+    theirs = [
+        tensor("a", values(1, 6, 9)),
+        tensor("b", values(2) + broken * values(7)),
+        tensor("c", values(3, 5, 8)),
+        tensor("d", values(4, 5, 7) + broken * values(8, 5, 7)),
+    ]
+    return ours, theirs
+
+
+def test_a_later_value_that_agrees_proves_only_what_it_is_computed_from() -> None:
+    assert ("encoder.norm", "b") in pairs(*encoder_and_decoder(broken=2.0))
+
+
+def test_what_an_agreeing_value_is_computed_from_was_only_written_differently() -> None:
+    ours, theirs = encoder_and_decoder(broken=0.0)
+    theirs[1] = tensor("b", values(9))
+    assert ("encoder.norm", "b") not in pairs(ours, theirs)
+
+
+def test_a_tap_that_repeats_an_earlier_one_may_stand_for_a_missing_operation() -> None:
+    ours = [
+        tensor("layer.add", values(1), "add", "layer", seq=0),
+        tensor("layer", values(1), "Layer", seq=1, sources=(0,)),
+        tensor("norm", values(2), "LayerNorm", seq=2, sources=(1,)),
+        tensor("head", values(3, 6, 9), "Linear", seq=3, sources=(2,)),
+    ]
+    theirs = [tensor("stream", values(1)), tensor("normed", values(1)), tensor("scores", values(4, 6, 9))]
+    assert {("layer.add", "stream"), ("norm", "normed")} <= pairs(ours, theirs)
+
+
+def test_a_tap_recorded_twice_finds_the_second_name_of_its_value() -> None:
+    ours = [
+        tensor("layer.add", values(1), "add", "layer", seq=0),
+        tensor("layer", values(1), "Layer", seq=1, sources=(0,)),
+        tensor("head", values(3, 6, 9), "Linear", seq=2, sources=(1,)),
+    ]
+    theirs = [tensor("stream", values(1)), tensor("again", values(1)), tensor("scores", values(3, 6, 9))]
+    assert {("layer.add", "stream"), ("layer", "again")} <= pairs(ours, theirs)
+
+
+def test_a_second_name_of_a_value_that_has_its_partner_gets_no_other_values() -> None:
+    ours = [
+        tensor("embed.mul", values(1), "mul", "embed", seq=0),
+        tensor("embed", values(1), "Embedding", seq=1, sources=(0,)),
+        tensor("add", values(1) + values(2), "add", "root", seq=2, sources=(1,)),
+        tensor("norm", values(3), "LayerNorm", seq=3, sources=(2,)),
+    ]
+    theirs = [
+        tensor("root.mul", values(1), "mul", "root", seq=0),
+        tensor("root.add", values(1) + values(4), "add", "root", seq=1, sources=(0,)),
+        tensor("ln", values(5), "LayerNorm", seq=2, sources=(1,)),
+    ]
+    assert ("embed", "root.add") not in pairs(ours, theirs)
+
+
+def test_values_too_few_for_a_fingerprint_are_compared_whole() -> None:
+    scores = values(2, 2, 2)
+    ours = [
+        tensor("embed", values(1), "Linear", seq=0),
+        tensor("per_text", scores.T, "Model", seq=1, sources=(0,)),
+        tensor("per_image", scores, "Model", seq=2, sources=(0,)),
+    ]
+    assert ("per_image", "scores") in pairs(ours, [tensor("embedded", values(1)), tensor("scores", scores)])
 
 
 def test_steps_may_be_counted_from_one() -> None:

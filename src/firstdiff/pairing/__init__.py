@@ -1,7 +1,7 @@
-"""Which tensor of the reference is which of the candidate, how sure that is, and what is left over."""
+"""Pair the tensors of reference and candidate, with a confidence for each pair, and list the rest."""
 
 from firstdiff.pairing.doubt import doubt
-from firstdiff.pairing.mapfile import PairMap, load_map, parse_map
+from firstdiff.pairing.mapfile import PairMap, load_map, map_text, parse_map
 from firstdiff.pairing.result import Guess, Match, PairingResult, Unpaired
 from firstdiff.pairing.rounds import pair_up
 from firstdiff.pairing.strategy import ACCEPTED, Findings, PairingOptions, Proposal, Situation, Strategy
@@ -21,6 +21,7 @@ __all__ = [
     "Unpaired",
     "doubt",
     "load_map",
+    "map_text",
     "pair_up",
     "parse_map",
     "write_map",

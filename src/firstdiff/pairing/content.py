@@ -1,14 +1,16 @@
-"""Tensors that have the same values, whatever their names and layouts."""
+"""Pair tensors with the same values, whatever their names and layouts."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import replace
 
 from firstdiff.pairing.copies import first_copies
 from firstdiff.pairing.fit import EQUAL, NOISE, Fit, fits, fits_of_profiles
 from firstdiff.pairing.offsets import offset_of, propose_offset
 from firstdiff.pairing.opkinds import op_kind
+from firstdiff.pairing.settled import repeated_taps
 from firstdiff.pairing.side import Side, grouped
 from firstdiff.pairing.strategy import Findings, Proposal, Situation, Strategy
 
@@ -23,6 +25,10 @@ GroupOf = Callable[[Side, int], Hashable]
 
 
 def _propose(situation: Situation) -> Findings:
+    return _by_values(replace(situation, candidate=situation.candidate.without(repeated_taps(situation))))
+
+
+def _by_values(situation: Situation) -> Findings:
     proposals: list[Proposal] = []
     taken: tuple[set[int], set[int]] = set(), set()
     first = _chosen(_found(situation, *_without_inputs(situation), fits, _same_role), _CLEAR)
@@ -75,14 +81,14 @@ def _same_role(side: Side, place: int) -> Hashable:
 
 
 def _same_kind(side: Side, place: int) -> Hashable:
-    """What goes into one module comes out of another."""
+    """Group by role, with inputs and outputs as one: the input of one module is the output of another."""
     key = side.keys[place]
     kind = "activation" if key.role in ("input", "output") else key.role
     return kind, key.step, key.rank, side.sizes[place]
 
 
 def _roles_differ(ours: Side, places: list[int], theirs: Side, others: list[int]) -> bool:
-    """Whether there is something to see that the same roles did not show."""
+    """True if the tensors have more than one role, so that pairing across roles can find more."""
     return len({ours.keys[place].role for place in places} | {theirs.keys[place].role for place in others}) > 1
 
 
@@ -108,7 +114,7 @@ def _copies_of_pairs(situation: Situation, taken: set[int], *, is_reference: boo
 
 
 def inputs_of_pairs(situation: Situation, found: Iterable[Proposal]) -> list[Proposal]:
-    """What goes into two modules that are a pair: the same slots, or the only input of each."""
+    """Pair what goes into two modules that are a pair: the same slots, or the only input of each."""
     ours, theirs = (_inputs_by_call(side) for side in (situation.reference, situation.candidate))
     calls = {_call(situation.reference, place): _call(situation.candidate, other) for place, other in situation.anchors}
     for one in found:
@@ -202,3 +208,4 @@ def _offset_warning(situation: Situation, proposals: list[Proposal]) -> tuple[st
 
 
 STRATEGY = Strategy("content", 40, _propose)
+REPEATED_STRATEGY = Strategy("content", 55, _by_values)

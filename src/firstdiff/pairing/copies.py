@@ -1,5 +1,5 @@
-"""Tensors of one run that hold the same values: a module's input is what another gave, a container gives what its
-last part gave.
+"""Tensors of one run with the same values: an input that is another module's output, a container's output that is its
+last child's.
 """
 
 from __future__ import annotations

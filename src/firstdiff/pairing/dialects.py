@@ -1,4 +1,4 @@
-"""What the same tensor is called by transformers, vLLM and SGLang, GGUF and llama.cpp, Megatron, timm and others.
+"""Tables of tensor names in transformers, vLLM, SGLang, GGUF, llama.cpp, Megatron, timm and others.
 
 Names reach these tables as lower-case words (see `words.py`); every left-hand side of SYNONYMS is applied first, so
 the phrases below it are written in folded words. Whatever is in no table keeps its own words.

@@ -1,4 +1,4 @@
-"""Pairs whose values speak against them: another tensor fits far better. Nothing is re-paired, it is only said."""
+"""Report pairs whose values contradict them, since another tensor fits far better; nothing is paired anew."""
 
 from __future__ import annotations
 

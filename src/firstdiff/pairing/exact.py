@@ -1,9 +1,10 @@
-"""Equal keys."""
+"""Pair tensors with equal keys."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from firstdiff.pairing.better_values import unless_beaten
 from firstdiff.pairing.identity import Rule, pair_by_identity
 from firstdiff.pairing.layers import shifted
 from firstdiff.pairing.strategy import Findings, Situation, Strategy
@@ -20,7 +21,7 @@ def _propose(situation: Situation) -> Findings:
     if offset:
         moved = {place: shifted(key.name, offset, numbered=numbered) for place, key in theirs.items()}
         theirs = {place: replace(theirs[place], name=name) for place, name in moved.items() if name is not None}
-    return pair_by_identity(situation, ours, theirs, _RULE)
+    return unless_beaten(situation, pair_by_identity(situation, ours, theirs, _RULE), of_other_size=True)
 
 
 def _without_rank(key: Key) -> Key:

@@ -1,4 +1,4 @@
-"""A few values of each tensor, taken where they can be found again in another layout.
+"""Fingerprints of tensors: a few values, sampled so that another layout gives the same ones.
 
 `in_order` holds values at places counted in C order, which flattening and singleton axes leave alone. `by_axis` counts
 with the longest axis outermost, so that permuting axes of different lengths leaves it alone. A profile averages some
@@ -25,7 +25,7 @@ POINTS = 64
 WHOLE = 1 << 16  # the largest tensor that is read as a whole
 WAVES = 0.15 * 1.25 ** np.arange(16)  # cycles by the mean magnitude of the values
 _VIEWED_BYTES = 1 << 22  # beyond this, values are read one by one
-_FEWEST_DISTINCT = 16  # masks, one-hot rows and zeros look alike everywhere
+FEWEST_DISTINCT = 16  # masks, one-hot rows and zeros look alike everywhere
 _LARGEST = 1e100
 _GOLDEN = 0.6180339887498949
 _PHASES = np.arange(len(WAVES))[:, None] * _GOLDEN
@@ -63,7 +63,7 @@ class Fingerprints:
         return self._profiles[place]
 
     def is_plain(self, place: int) -> bool:
-        """Whether both samplings are the same."""
+        """True if both samplings of a tensor are the same."""
         source = self._trace.tensors[place].source
         return source is None or _axes_by_length(source.shape) is None
 
@@ -82,7 +82,7 @@ class Fingerprints:
 
     def _read(self, place: int, read: Callable[[Source], Array | None]) -> Array | None:
         source = self._trace.tensors[place].source
-        if source is None or source.size < _FEWEST_DISTINCT:
+        if source is None or source.size < FEWEST_DISTINCT:
             return None
         try:
             found = read(source)
@@ -92,9 +92,9 @@ class Fingerprints:
 
 
 def are_telling(rows: Array) -> Array:
-    """Which rows could tell one tensor from another: enough values differ, and by more than rounding."""
+    """Mark the rows that can identify a tensor: enough distinct values, further apart than rounding."""
     distinct = 1 + np.count_nonzero(np.diff(np.sort(rows, axis=1), axis=1), axis=1)
-    return np.asarray((distinct >= _FEWEST_DISTINCT) & (rows.std(axis=1) > 1e-6 * np.abs(rows).max(axis=1)))
+    return np.asarray((distinct >= FEWEST_DISTINCT) & (rows.std(axis=1) > 1e-6 * np.abs(rows).max(axis=1)))
 
 
 def _points(source: Source, sampling: Sampling) -> Array:
@@ -106,7 +106,7 @@ def _points(source: Source, sampling: Sampling) -> Array:
 
 @lru_cache(maxsize=4096)  # thousands of tensors share a few shapes
 def _positions(shape: tuple[int, ...], sampling: Sampling) -> tuple[tuple[Array, ...], tuple[int, ...]]:
-    """Where the points are, by axis and counted in C order: spread evenly, yet in step with no axis."""
+    """Return the sampled positions, by axis and as flat indices: spread evenly, in step with no axis."""
     size = prod(shape)
     places = np.arange(size)
     if size > POINTS:

@@ -1,4 +1,4 @@
-"""How well the values of two tensors fit each other, whatever their layouts: 0 is equal, 1 and above is unrelated."""
+"""Misfit of the values of two tensors, whatever their layouts: 0 is equal, 1 and above is unrelated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Fit(NamedTuple):
 
 
 def misfit(ours: Fingerprints, place: int, theirs: Fingerprints, other: int) -> float:
-    """How far two tensors of equal size are apart, as the sampling sees it that likes them best."""
+    """Return the misfit of two tensors of equal size, the least over all samplings."""
     found = [fit.misfit for fit in fits(ours, [place], theirs, [other], within=np.inf)]
     return min(found, default=1.0)
 
@@ -40,7 +40,7 @@ def misfit(ours: Fingerprints, place: int, theirs: Fingerprints, other: int) -> 
 def fits(
     ours: Fingerprints, places: Places, theirs: Fingerprints, others: Places, *, within: float = RELATED
 ) -> list[Fit]:
-    """Which tensors of two groups of equal size fit, by any sampling; the best misfit of each two is given."""
+    """Return the tensors of two groups of equal size that fit by any sampling, each two with the least misfit."""
     best: dict[tuple[int, int], float] = {}
     plain = all(ours.is_plain(place) for place in places) and all(theirs.is_plain(place) for place in others)
     for sampling in _SAMPLINGS[:1] if plain else _SAMPLINGS:

@@ -1,4 +1,4 @@
-"""Names in one common form, whatever dialect they are written in."""
+"""Parse names of every dialect into one common form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NUMBER_IN_FRONT = re.compile(r"^\d+[_.\- ](?=.)")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Which tensor a name means.
+    """The parsed form of a name.
 
     stack: what stands before the layer, such as `encoder`
     layers: the layer's number, and those of layers within it

@@ -1,4 +1,4 @@
-"""The best guess for a tensor that stays without a partner."""
+"""Guess the best partner of an unpaired tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairing by an identity that both sides spell out: a key, a layer and stage, a normalised name."""
+"""Pair tensors by an identity in their names: a key, a layer and stage, a normalised name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from firstdiff.pairing.functions import FunctionNames
+from firstdiff.pairing.graphs import GraphNames
 from firstdiff.pairing.side import grouped
 from firstdiff.pairing.strategy import Findings, Proposal, Situation
 from firstdiff.trace import Key
@@ -16,7 +17,7 @@ _MOST_ALTERNATIVES = 8
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How far equal identities go.
+    """The confidence of pairs by equal identities.
 
     confidence: of a pair whose identity is unique on both sides
     other_size: the same, where the two tensors differ in their number of elements
@@ -42,9 +43,11 @@ def pair_by_identity(
         if identity in theirs
         for proposal in _pair_group(situation, places, theirs[identity], rule)
     ]
-    functions = FunctionNames(situation)
+    functions, graphs = FunctionNames(situation), GraphNames(situation)
     proposals = [
-        one if functions.tell(one.reference[0], one.candidate[0]) else replace(one, confidence=_UNCLEAR)
+        one
+        if all(names.tell(one.reference[0], one.candidate[0]) for names in (functions, graphs))
+        else replace(one, confidence=_UNCLEAR)
         for one in proposals
     ]
     repeated = sum(1 for proposal in proposals if rule.in_order and proposal.confidence == rule.in_order)
@@ -55,7 +58,7 @@ def pair_by_identity(
 
 
 def circumstances(key: Key) -> tuple[Hashable, ...]:
-    """What must agree beside the name, the rank apart."""
+    """Return the fields of a key that must agree beside the name; the rank need not."""
     return key.role, key.slot, key.call, key.step
 
 

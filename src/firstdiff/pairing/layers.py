@@ -1,4 +1,4 @@
-"""Where a name tells the layer: `h.3`, `layers.3`, `blk.3`, `layer_3`, `3_query`, `Qcur-3`."""
+"""Find the layer number in a name: `h.3`, `layers.3`, `blk.3`, `layer_3`, `3_query`, `Qcur-3`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Tensors that no name and no value pairs: by their place between known pairs, even though their values differ.
+"""Pair the tensors that names and values leave, by their order between known pairs, even if their values differ.
 
-An error changes the very values that would have paired its tensor, so that leaving it alone would hide the error.
+An error changes the values that would have paired its tensor; leaving it unpaired would hide the error.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,12 +15,13 @@ from typing import final
 
 import numpy as np
 
-from firstdiff.errors import ReadError
 from firstdiff.pairing.copies import first_copies
 from firstdiff.pairing.fingerprint import Fingerprints
-from firstdiff.pairing.fit import EQUAL, RELATED, misfit
+from firstdiff.pairing.fit import RELATED, misfit
+from firstdiff.pairing.functions import FunctionNames, may_be_one_place
 from firstdiff.pairing.opkinds import may_be_one, op_kind
 from firstdiff.pairing.sequence import Two, best_pairs, increasing
+from firstdiff.pairing.settled import Settled, agreement_of_runs
 from firstdiff.pairing.side import Side
 from firstdiff.pairing.strategy import Proposal, Situation
 from firstdiff.pairing.words import words_of
@@ -34,9 +36,9 @@ _LEAST = 1.0
 _PLACED, _MOST_CONFIDENT = 0.6, 0.85
 _CERTAIN_SCORE = 6.0
 _TELLING_SIZES = 3
-_SMALL = 1 << 12
 _QUANTILES = np.linspace(0.02, 0.98, 13)
 _STEM = 3
+_LAYER_NUMBER = re.compile(r"\.\d+(?=\.|$)")
 
 
 def leftover_proposals(situation: Situation) -> list[Proposal]:
@@ -60,10 +62,14 @@ class _Board:
     def __init__(self, situation: Situation) -> None:
         self._situation = situation
         self._reference, self._candidate = situation.reference, situation.candidate
+        self._functions = FunctionNames(situation)
+        self._agree = agreement_of_runs(situation)
+        self._settled = Settled(situation, self._agree)
         self._spreads: dict[tuple[bool, int], np.ndarray | None] = {}
 
     def stretches(self) -> Iterator[_Stretch]:
-        ours, theirs = self._new_values, self._leftover(self._candidate)
+        ours = [place for place in self._new_values if place not in self._settled.reference]
+        theirs = [place for place in self._leftover(self._candidate) if place not in self._settled.candidate]
         known = self._known
         ends = (len(self._reference.trace), len(self._candidate.trace))
         for before, after in pairwise([(-1, -1), *known, ends]):
@@ -74,7 +80,7 @@ class _Board:
     def proposals(self, stretch: _Stretch) -> list[Proposal]:
         if len(stretch.ours) * len(stretch.theirs) > _MOST_CELLS:
             return []
-        if stretch.after is not None and self._agree(*stretch.after):
+        if not self._settled.is_known and stretch.after is not None and self._agree(*stretch.after):
             # both sides go on alike: what lies between was only written differently, unless the module that goes wrong
             # first has more than one branch
             ours = tuple(at for at in stretch.ours if self._reference.tensor(at).record.parent == self._first_wrong)
@@ -119,6 +125,16 @@ class _Board:
         )
 
     @cached_property
+    def _holding_layers(self) -> set[str]:
+        """Modules made of numbered layers: their own functions are steps of the model, not the inside of one."""
+        found = set()
+        for key in self._reference.keys:
+            for number in _LAYER_NUMBER.finditer(key.name):
+                stack = key.name[: number.start()]
+                found |= {stack, stack.rpartition(".")[0]}
+        return found
+
+    @cached_property
     def _first_wrong(self) -> str | None:
         """The module whose code has the first pair that differs; None where no pair does, or nobody knows."""
         for place, other in self._known:
@@ -152,25 +168,9 @@ class _Board:
             if side.keys[place].role == "output" and (side.sizes[place] or 0) > 0 and not _is_index(side, place)
         ]
 
-    def _agree(self, place: int, other: int) -> bool:
-        """True if two tensors hold the same values, as far as a few of them tell."""
-        ours, theirs = self._situation.prints
-        size = self._reference.sizes[place]
-        if size != self._candidate.sizes[other] or size is None:
-            return False
-        if misfit(ours, place, theirs, other) <= EQUAL:
-            return True
-        if size > _SMALL:
-            return False
-        mine, yours = _sorted(self._reference, place), _sorted(self._candidate, other)
-        if mine is None or yours is None:
-            return False
-        scale = float(np.abs(mine).max(initial=0.0))
-        return bool(np.abs(mine - yours).max(initial=0.0) <= EQUAL * scale)
-
     def _scores(self, stretch: _Stretch) -> np.ndarray:
         scores = np.full((len(stretch.ours), len(stretch.theirs)), -np.inf)
-        names = {self._reference.keys[place].name for place in stretch.ours}
+        names = {self._reference.keys[place].name for place in stretch.ours} - self._holding_layers
         results = {self._chain(place): place for place in stretch.ours}
         for row, place in enumerate(stretch.ours):
             record = self._reference.tensor(place).record
@@ -192,11 +192,17 @@ class _Board:
         shape = _shape_worth(_lengths(self._reference, place), _lengths(self._candidate, other))
         if shape is None:
             return -np.inf
+        if not self._may_be_one_place(place, other):
+            return -np.inf
         kinds = op_kind(self._reference.tensor(place).record.op), op_kind(self._candidate.tensor(other).record.op)
         if not may_be_one(*kinds):
             return -np.inf
         op = 0.0 if None in kinds else _SAME_OP if kinds[0] == kinds[1] else _SAME_FAMILY
         return shape + op + self._values_worth(place, other) + _LIKE_WORDS * _likeness(mine.name, yours.name)
+
+    def _may_be_one_place(self, place: int, other: int) -> bool:
+        code_of = self._functions.code_of
+        return may_be_one_place(code_of(place, is_reference=True), code_of(other, is_reference=False))
 
     @np.errstate(all="ignore")
     def _values_worth(self, place: int, other: int) -> float:
@@ -255,14 +261,3 @@ def _telling_words(name: str) -> set[str]:
 
 def _alike(one: str, other: str) -> bool:
     return one == other or (min(len(one), len(other)) >= _STEM and (one.startswith(other) or other.startswith(one)))
-
-
-def _sorted(side: Side, place: int) -> np.ndarray | None:
-    try:
-        values = side.tensor(place).values()
-        raw = np.asarray(values.window(0, values.size))
-        numbers: np.ndarray = np.abs(raw) if raw.dtype.kind == "c" else raw
-        found = np.sort(numbers.astype(np.float64))
-    except (ReadError, TypeError, ValueError):
-        return None
-    return np.asarray(np.nan_to_num(found))

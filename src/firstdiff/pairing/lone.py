@@ -1,4 +1,4 @@
-"""One tensor on each side: they are a pair, whatever their names."""
+"""Pair the only tensor of each side, whatever their names."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class MapEntry:
 
 @dataclass(frozen=True, slots=True)
 class PairMap:
-    """What a map file says; `label` is its name in messages."""
+    """The content of a map file; `label` is its name in messages."""
 
     label: str
     entries: tuple[MapEntry, ...]
@@ -39,13 +39,17 @@ class PairMap:
 
 def load_map(path: str | Path) -> PairMap:
     """Read a map file; what is wrong with it is one sentence with the line."""
+    return parse_map(map_text(path), str(path))
+
+
+def map_text(path: str | Path) -> str:
+    """Read the text of a map file; SettingsError where it is none."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path} is not UTF-8 text; a map file is TOML") from error
     except OSError as error:
         raise SettingsError(f"cannot read the map {path} ({error.strerror or error})") from error
-    return parse_map(text, str(path))
 
 
 def parse_map(text: str, label: str = "map") -> PairMap:

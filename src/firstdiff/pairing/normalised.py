@@ -1,12 +1,12 @@
-"""Names that mean the same in two dialects; tensors that are fused on one side come with their parts."""
+"""Pair names that mean the same in two dialects; fused tensors with their parts."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
+from firstdiff.pairing.better_values import unless_beaten
 from firstdiff.pairing.dialects import FUSED, LAST_PART
-from firstdiff.pairing.fit import NOISE, RELATED, fits, misfit
 from firstdiff.pairing.forms import Form
 from firstdiff.pairing.identity import Rule, circumstances, pair_by_identity
 from firstdiff.pairing.side import Side, grouped
@@ -14,7 +14,6 @@ from firstdiff.pairing.strategy import Findings, Proposal, Situation, Strategy
 
 _SAME_FORM = Rule(confidence=0.95, other_size=0.8, why="the same name in other words")
 _LAST_PART = Rule(confidence=0.85, other_size=0.5, why="a module and its last part")
-_BEATEN = 0.4
 _FUSED = Rule(confidence=0.9, other_size=0.7, why="fused on one side, in parts on the other")
 
 Identity = tuple[Form, tuple[Hashable, ...]]
@@ -23,41 +22,7 @@ Places = tuple[int, ...]
 
 def _propose_same_form(situation: Situation) -> Findings:
     ours, theirs = _identities(situation)
-    return _unless_beaten(situation, pair_by_identity(situation, ours, theirs, _SAME_FORM))
-
-
-def _unless_beaten(situation: Situation, found: Findings) -> Findings:
-    """Only guess at pairs that values speak against."""
-    proposals = list(found.proposals)
-    beaten = _beaten_by_values(situation, proposals)
-    return replace(found, proposals=[replace(one, confidence=_BEATEN) if one in beaten else one for one in proposals])
-
-
-def _beaten_by_values(situation: Situation, proposals: list[Proposal]) -> list[Proposal]:
-    """Pairs by a near name whose values differ, while a tensor that no name speaks for holds those of one of the two.
-
-    Two named tensors that hold each other's values stay as they are named: that is a finding.
-    """
-    (ours, theirs), (mine, yours) = (situation.reference, situation.candidate), situation.prints
-    named = ({p for one in proposals for p in one.reference}, {p for one in proposals for p in one.candidate})
-    free = [
-        grouped(places, (side.sizes[place] for place in places))
-        for side, known in zip((ours, theirs), named, strict=True)
-        for places in [[at for at in side.free if at not in known and side.keys[at].role == "output"]]
-    ]
-    beaten = []
-    for one in proposals:
-        if len(one.reference) > 1 or len(one.candidate) > 1 or ours.keys[one.reference[0]].role != "output":
-            continue
-        place, other = one.reference[0], one.candidate[0]
-        sizes = ours.sizes[place], theirs.sizes[other]
-        if sizes[0] == sizes[1] and misfit(mine, place, yours, other) <= RELATED:
-            continue
-        by_values = [*fits(mine, free[0].get(sizes[1], []), yours, [other], within=NOISE)]
-        by_values += fits(mine, [place], yours, free[1].get(sizes[0], []), within=NOISE)
-        if by_values:
-            beaten.append(one)
-    return beaten
+    return unless_beaten(situation, pair_by_identity(situation, ours, theirs, _SAME_FORM))
 
 
 def _propose_last_part(situation: Situation) -> Findings:
@@ -67,7 +32,7 @@ def _propose_last_part(situation: Situation) -> Findings:
         {place: (_last_part(form), rest) for place, (form, rest) in identities.items() if _is_output(side, place)}
         for side, identities in sides
     )
-    return _unless_beaten(situation, pair_by_identity(situation, ours, theirs, _LAST_PART))
+    return unless_beaten(situation, pair_by_identity(situation, ours, theirs, _LAST_PART))
 
 
 def _propose_fused(situation: Situation) -> Findings:

@@ -1,4 +1,4 @@
-"""Layers that are counted differently: pairs that fit by value and differ in nothing but the layer."""
+"""Find an offset of layer numbers from pairs that fit by value and differ only in the layer."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _offset_of_values(stages: tuple[_Stages, _Stages], prints: _Prints) -> int |
 
 
 def offset_of(ours: Form, theirs: Form) -> int | None:
-    """What to add to the candidate's layer; None where the two differ in more than that."""
+    """Return the offset to add to the candidate's layer; None if the two differ in more than that."""
     if not ours.layers or not theirs.layers or (ours.part, ours.tail) != (theirs.part, theirs.tail):
         return None
     return ours.layers[0] - theirs.layers[0] if ours.layers[1:] == theirs.layers[1:] else None

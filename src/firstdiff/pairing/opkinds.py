@@ -1,4 +1,4 @@
-"""Operators that are one kind under several names."""
+"""Names of operators of one kind."""
 
 from __future__ import annotations
 

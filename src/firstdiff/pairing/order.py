@@ -1,4 +1,4 @@
-"""Tensors that stand at the same place of both runs: sequence alignment between pairs that are known already."""
+"""Pair tensors by execution order: sequence alignment between known pairs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
 
-from firstdiff.pairing.fit import EQUAL, RELATED, fits, misfit
+from firstdiff.pairing.agreement import Agreement, equal_in_order
+from firstdiff.pairing.fingerprint import FEWEST_DISTINCT
+from firstdiff.pairing.fit import EQUAL, NOISE, RELATED, fits, misfit
+from firstdiff.pairing.functions import Code, FunctionNames, may_be_one_place
 from firstdiff.pairing.leftovers import leftover_proposals
+from firstdiff.pairing.operands import operand_proposals
 from firstdiff.pairing.opkinds import op_kind
+from firstdiff.pairing.repeated import RepeatedCode
 from firstdiff.pairing.sequence import Two, certain_pairs, increasing, unique_in_both
+from firstdiff.pairing.settled import held_by_pairs, repeated_taps
 from firstdiff.pairing.side import Side, grouped
 from firstdiff.pairing.strategy import Findings, Proposal, Situation, Strategy
 from firstdiff.pairing.words import words_of
@@ -30,36 +36,45 @@ _EXECUTED = frozenset({"input", "output", "grad"})
 
 
 class _Signature(NamedTuple):
-    """What execution shows of a tensor beside its values: `bounds` must agree, the rest may."""
+    """The properties of a tensor beside its values: `bounds` must agree, the rest may."""
 
     bounds: tuple[Hashable, ...]
     size: int
     shape: tuple[int, ...]
     op: str | None
+    code: Code | None
 
     @classmethod
-    def of(cls, side: Side, place: int) -> _Signature:
+    def of(cls, side: Side, place: int, code: Code | None) -> _Signature:
         key, tensor = side.keys[place], side.tensor(place)
         source = tensor.values()
         bounds = (key.role, key.step, key.rank, source.size)
-        return cls(bounds, source.size, tuple(n for n in source.shape if n != 1), op_kind(tensor.record.op))
+        shape = tuple(n for n in source.shape if n != 1)
+        return cls(bounds, source.size, shape, op_kind(tensor.record.op), code)
 
 
 @dataclass(frozen=True)
 class _Stretch:
-    """Free tensors between two known pairs, in execution order; `after` is the pair that follows, if any."""
+    """Free tensors between two known pairs, in execution order.
+
+    after: the pair that follows, if any
+    second_names: of each side, tensors whose values have a partner under another name
+    """
 
     situation: Situation
+    functions: FunctionNames
     ours: tuple[int, ...]
     theirs: tuple[int, ...]
     anchored: bool
     after: Two | None
+    second_names: tuple[frozenset[int], frozenset[int]]
 
     @cached_property
     def signatures(self) -> tuple[list[_Signature], list[_Signature]]:
+        ours, theirs, code_of = self.situation.reference, self.situation.candidate, self.functions.code_of
         return (
-            [_Signature.of(self.situation.reference, place) for place in self.ours],
-            [_Signature.of(self.situation.candidate, place) for place in self.theirs],
+            [_Signature.of(ours, place, code_of(place, is_reference=True)) for place in self.ours],
+            [_Signature.of(theirs, place, code_of(place, is_reference=False)) for place in self.theirs],
         )
 
     @cached_property
@@ -74,7 +89,7 @@ class _Stretch:
 
     @cached_property
     def is_same_run(self) -> bool:
-        """Whether both runs have the same sizes all along, and those tell something."""
+        """True if both runs have the same sequence of roles and sizes, with enough different sizes."""
         ours, theirs = self.signatures
         same = [one.bounds for one in ours] == [one.bounds for one in theirs]
         return same and len(self.sizes[0]) >= _TELLING_SIZES
@@ -90,6 +105,10 @@ class _Stretch:
                 ours, theirs = self.situation.prints
                 for fit in fits(ours, places, theirs, sizes[size], within=_UNRELATED):
                     found[fit.reference, fit.candidate] = fit.misfit
+                if size < FEWEST_DISTINCT:
+                    for two in product(places, sizes[size]):
+                        if equal_in_order(reference, two[0], candidate, two[1]):
+                            found[two] = 0.0
         return found
 
     @cached_property
@@ -103,13 +122,33 @@ class _Stretch:
 
 
 def _propose(situation: Situation) -> Findings:
-    proposals: list[Proposal] = []
+    repeated = RepeatedCode(situation, Agreement(situation, NOISE))
+    proposals = repeated.proposals()
+    situation = _after(situation, proposals)
+    lone = repeated.lone
+    situation = replace(situation, reference=situation.reference.without(lone))
     for stretch in _stretches(situation):
         for part in _short_enough(stretch):
             pairs = certain_pairs(_scores(part))
             proposals += [_proposal(stretch, part.ours[row], part.theirs[column]) for row, column in pairs]
-    sure = [one for one in proposals if one.confidence >= situation.options.min_confidence]
-    return Findings([*proposals, *leftover_proposals(_after(situation, sure))])
+    found = _sure(situation, proposals)
+    proposals += operand_proposals(_after(situation, found))
+    found = _sure(situation, proposals)
+    proposals += leftover_proposals(_after(situation, found))
+    return Findings([*proposals, *operand_proposals(_after(situation, _sure(situation, proposals)))])
+
+
+def _sure(situation: Situation, proposals: list[Proposal]) -> list[Proposal]:
+    """Return what will be accepted, the surest first where two want the same tensor."""
+    taken: tuple[set[int], set[int]] = set(), set()
+    found = []
+    for one in sorted(proposals, key=lambda one: -one.confidence):
+        place, other = one.reference[0], one.candidate[0]
+        if one.confidence >= situation.options.min_confidence and place not in taken[0] and other not in taken[1]:
+            taken[0].add(place)
+            taken[1].add(other)
+            found.append(one)
+    return found
 
 
 def _after(situation: Situation, sure: list[Proposal]) -> Situation:
@@ -124,16 +163,20 @@ def _after(situation: Situation, sure: list[Proposal]) -> Situation:
 
 
 def _stretches(situation: Situation) -> Iterator[_Stretch]:
+    functions = FunctionNames(situation)
     reference, candidate = situation.reference, situation.candidate
     anchors = [(place, other) for place, other in situation.anchors if reference.keys[place].role in _EXECUTED]
     known = increasing(anchors)
     ends = (len(reference.trace), len(candidate.trace))
     ours = [place for place in reference.free if _is_executed(reference, place)]
     theirs = [place for place in candidate.free if _is_executed(candidate, place)]
+    second_names = held_by_pairs(situation), repeated_taps(situation)
     for before, after in pairwise([(-1, -1), *known, ends]):
         mine, others = _between(ours, before[0], after[0]), _between(theirs, before[1], after[1])
         if mine and others:
-            yield _Stretch(situation, mine, others, bool(known), None if after == ends else after)
+            yield _Stretch(
+                situation, functions, mine, others, bool(known), None if after == ends else after, second_names
+            )
 
 
 def _between(places: list[int], after: int, before: int) -> tuple[int, ...]:
@@ -154,11 +197,11 @@ def _short_enough(stretch: _Stretch) -> Iterator[_Stretch]:
     for before, after in pairwise([(0, 0), *cuts, ends]):
         ours, theirs = stretch.ours[before[0] : after[0] + 1], stretch.theirs[before[1] : after[1] + 1]
         if ours and theirs and len(ours) * len(theirs) <= _MOST_CELLS:
-            yield _Stretch(stretch.situation, ours, theirs, stretch.anchored, stretch.after)
+            yield replace(stretch, ours=ours, theirs=theirs)
 
 
 def _scores(stretch: _Stretch) -> np.ndarray:
-    """What each two tensors are worth together: shape, operator and values count, and some cannot be one at all."""
+    """Return the alignment score of each two tensors from shape, operator and values; -inf if they cannot be a pair."""
     scores = np.full((len(stretch.ours), len(stretch.theirs)), -np.inf)
     ours, theirs = stretch.signatures
     columns_of = grouped(range(len(theirs)), theirs)
@@ -168,6 +211,10 @@ def _scores(stretch: _Stretch) -> np.ndarray:
                 scores[np.ix_(rows, columns)] = _worth(mine, other)
     row_of = {place: row for row, place in enumerate(stretch.ours)}
     column_of = {place: column for column, place in enumerate(stretch.theirs)}
+    for place in stretch.second_names[0].intersection(row_of):
+        for partner, column in column_of.items():
+            if partner in stretch.second_names[1] or stretch.misfits.get((place, partner), 1.0) > EQUAL:
+                scores[row_of[place], column] = -np.inf
     for (place, other_place), found in stretch.misfits.items():
         if place in row_of and other_place in column_of:
             scores[row_of[place], column_of[other_place]] += 2.0 if found <= RELATED else 1.0
@@ -176,6 +223,8 @@ def _scores(stretch: _Stretch) -> np.ndarray:
 
 def _worth(mine: _Signature, other: _Signature) -> float:
     if None not in (mine.op, other.op) and mine.op != other.op:
+        return -np.inf
+    if not may_be_one_place(mine.code, other.code):
         return -np.inf
     return 1.0 + (mine.op is not None and mine.op == other.op) + 0.5 * (mine.shape == other.shape)
 
@@ -193,7 +242,7 @@ def _proposal(stretch: _Stretch, place: int, other: int) -> Proposal:
 
 
 def _evidence(stretch: _Stretch, place: int, other: int) -> Iterator[tuple[float, str]]:
-    """What speaks for a pair beside its place, and what against it."""
+    """Yield the evidence for and against a pair beside its order."""
     mine, yours = stretch.signature_of[0][place], stretch.signature_of[1][other]
     if mine.op is not None and mine.op == yours.op:
         yield _SAME_OP, f", {mine.op} on both sides"

@@ -1,4 +1,4 @@
-"""What pairing finds: matches, the tensors left over, and what was noticed on the way."""
+"""The result of pairing: matches, unpaired tensors, warnings."""
 
 from __future__ import annotations
 

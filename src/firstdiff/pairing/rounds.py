@@ -1,4 +1,4 @@
-"""The strategies take turns, each on what the earlier ones left over."""
+"""Run the pairing strategies in turn, each on the tensors that earlier ones left."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import final
 
 from firstdiff import plugins
+from firstdiff.pairing import content, graphs, runs
 from firstdiff.pairing.fingerprint import Fingerprints
 from firstdiff.pairing.forms import Forms
 from firstdiff.pairing.guesses import Guesses
@@ -57,7 +58,9 @@ def _steps_moved(ours: Side, theirs: Side) -> list[str]:
 
 def strategies(options: PairingOptions) -> tuple[Strategy, ...]:
     """The ways to try, in their order."""
-    chosen: Iterable[Strategy] = plugins.loaded("pairing") if options.strategies is None else options.strategies
+    chosen: Iterable[Strategy] | None = options.strategies
+    if chosen is None:
+        chosen = (runs.STRATEGY, graphs.STRATEGY, content.REPEATED_STRATEGY, *plugins.loaded("pairing"))
     return tuple(sorted(chosen, key=lambda strategy: strategy.order))
 
 
@@ -108,7 +111,7 @@ class _Board:
         return Match(proposal.reference, proposal.candidate, pairing, proposal.recipe)
 
     def result(self) -> PairingResult:
-        """What was paired, in the order of the reference, and what was not."""
+        """Return the pairs in the order of the reference, and the unpaired tensors."""
         ours = self.reference.all_but({place for match in self.matches for place in match.reference})
         theirs = self.candidate.all_but({place for match in self.matches for place in match.candidate})
         missing, extra = self.guesses.of(ours, theirs)

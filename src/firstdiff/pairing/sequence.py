@@ -1,4 +1,4 @@
-"""Sequence alignment: which elements of two sequences belong together if neither changes its order."""
+"""Align two sequences: pair their elements without changing the order of either."""
 
 from __future__ import annotations
 

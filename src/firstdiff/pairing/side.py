@@ -1,4 +1,4 @@
-"""One trace as the strategies see it: what identifies each tensor, and which ones are free."""
+"""One trace for the strategies: the keys of its tensors, and those still free."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Side:
 
     @cached_property
     def numbered(self) -> bool:
-        """Whether numbers in front of names count the tensors of the run, and so tell no layer."""
+        """True if numbers at the start of names count the tensors of the run rather than layers."""
         if self.trace.order in ORDER_RULES:
             return self.trace.order == "numbered"
         in_front = [key.name for key in self.keys if key.name[:1].isdigit()]
@@ -72,7 +72,7 @@ class Side:
 
     @cached_property
     def world(self) -> int:
-        """How many ranks the run had, as far as the trace tells."""
+        """The number of ranks of the run, as far as the trace tells."""
         stated = (tensor.record.world for tensor in self.trace)
         return max([1, *stated, *(key.rank + 1 for key in self.keys)])
 

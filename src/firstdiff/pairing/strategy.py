@@ -1,4 +1,4 @@
-"""What a way of pairing is, and what it is given to work with.
+"""The interface of a pairing strategy, and the situation it works on.
 
 The table is filled from the entry points of the group `firstdiff.pairing`; each names a `Strategy`.
 """
@@ -21,7 +21,7 @@ ACCEPTED = 0.6
 
 @dataclass(frozen=True, slots=True)
 class PairingOptions:
-    """What the user has to say about pairing.
+    """The user's options for pairing.
 
     layer_offset: added to the candidate's layers: with 3, its layer 0 is the reference's layer 3; None to find it
     map: pairs stated by the user, which go before all others
@@ -74,7 +74,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a strategy has to say; `apart` are tensors that must stay without a partner, by side."""
+    """The result of a strategy; `apart` are tensors that must stay unpaired, by side."""
 
     proposals: Iterable[Proposal] = ()
     warnings: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""A tensor's name as plain words: separators, case and wrappers gone, synonyms folded."""
+"""Split a tensor's name into words: separators, case and wrappers removed, synonyms folded."""
 
 from __future__ import annotations
 

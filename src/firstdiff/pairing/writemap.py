@@ -1,4 +1,4 @@
-"""Write what was found as a map file, to be edited and given back."""
+"""Write a pairing as a map file, to be edited and passed back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a comparison as a map file, to be edited and given back."""
+"""Write the rows of a comparison as a map file, to be edited and passed back."""
 
 from __future__ import annotations
 

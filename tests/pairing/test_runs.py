@@ -1,0 +1,77 @@
+"""Runs of one model on the same text in other parts: the relation is found in the inputs, used and named."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from firstdiff.comparing import compare
+from firstdiff.trace import ArraySource, Record, Role, Tensor, Trace
+
+IDS = np.array([[5, 9, 2, 7, 4, 8], [3, 6, 1, 9, 2, 5]])
+TABLE = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32)
+
+
+def tensor(name: str, array: np.ndarray, role: Role = "output", parent: str | None = "root", step: int = 0) -> Tensor:
+    return Tensor(Record(name=name, role=role, parent=parent, step=step), ArraySource(array))
+
+
+def run(ids: np.ndarray, mask: np.ndarray | None = None, step: int = 0, gain: float = 1.0) -> list[Tensor]:
+    """A model of one layer: embed, square; what it gives for padding is anything."""
+    embedded = TABLE[ids]
+    given = [tensor("root", ids, "input", None, step)]
+    if mask is not None:
+        given.append(
+            Tensor(Record(name="root", role="input", slot="attention_mask", step=step), ArraySource(mask)),
+        )
+        embedded = np.where(mask[..., None] == 1, embedded, mask.cumsum(1)[..., None].astype(np.float32))
+    return [*given, tensor("embed", embedded, step=step), tensor("square", embedded**2 * np.float32(gain), step=step)]
+
+
+def trace(*parts: list[Tensor]) -> Trace:
+    return Trace("run", tuple(one for part in parts for one in part), order="seq")
+
+
+def in_steps(gain: float = 1.0) -> Trace:
+    return trace(run(IDS[:, :4]), run(IDS[:, 4:5], step=1, gain=gain), run(IDS[:, 5:], step=2))
+
+
+def test_steps_with_a_cache_are_one_forward() -> None:
+    comparison = compare(trace(run(IDS)), in_steps())
+    assert comparison.verdict == "match"
+    assert "the candidate ran in 3 steps what the reference ran in one" in comparison.warnings[0]
+    assert compare(in_steps(), trace(run(IDS))).verdict == "match"
+
+
+def test_an_error_in_one_step_is_found() -> None:
+    comparison = compare(trace(run(IDS)), in_steps(gain=1.5))
+    assert comparison.verdict == "mismatch"
+    assert comparison.first_divergence is not None
+    assert comparison.first_divergence.key == "square"
+
+
+def test_steps_on_other_tokens_are_not_put_together() -> None:
+    other = trace(run(IDS[:, :4]), run(IDS[:, 4:5] + 1, step=1), run(IDS[:, 5:], step=2))
+    comparison = compare(trace(run(IDS)), other, allow_missing=True, allow_extra=True)
+    assert comparison.verdict == "mismatch"
+    assert not any("put together" in warning for warning in comparison.warnings)
+
+
+def test_a_text_is_compared_with_its_row_of_a_batch() -> None:
+    comparison = compare(trace(run(IDS[1:])), trace(run(IDS)), allow_partial=True)
+    assert comparison.verdict == "match"
+    assert "the reference ran row 1 of the candidate's batch of 2 alone" in comparison.warnings[0]
+    assert compare(trace(run(IDS[1:])), trace(run(IDS))).verdict == "mismatch"
+
+
+def test_padding_may_stand_before_or_behind_the_text() -> None:
+    ones = np.ones_like(IDS)
+    right = trace(run(np.pad(IDS, ((0, 0), (0, 2))), np.pad(ones, ((0, 0), (0, 2)))))
+    left = trace(run(np.pad(IDS, ((0, 0), (2, 0))), np.pad(ones, ((0, 0), (2, 0)))))
+    comparison = compare(right, left, allow_partial=True)
+    assert comparison.verdict == "match"
+    assert "padding behind the text, the candidate before it" in comparison.warnings[0]
+
+
+def test_ids_that_are_moved_without_a_mask_stay_a_mismatch() -> None:
+    moved = trace(run(np.roll(IDS, 1, axis=1)))
+    assert compare(trace(run(IDS)), moved, allow_partial=True).verdict == "mismatch"
