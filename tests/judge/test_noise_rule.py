@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firstdiff import dtypes
-from firstdiff.judge.noise_figures import NoiseFigures, NoiseSums, noise_figures, rms, suspicious_rows, worst_element
+from firstdiff.judge.noise_figures import (
+    NoiseFigures,
+    NoiseSums,
+    median,
+    noise_figures,
+    rms,
+    suspicious_rows,
+    worst_element,
+)
 from firstdiff.judge.noise_rule import HALF, NoiseVerdict, judge_alone, judge_outputs, smallest_scale_seen
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -220,3 +228,11 @@ def test_zeros_against_zeros_and_single_values_are_judged_without_a_consensus() 
     assert figures(np.zeros((4, 4)), np.zeros((4, 4))) is None
     assert judged(np.ones((1, 1)), np.full((1, 1), 1 + EPS)).matches
     assert not judged(np.ones((1, 1)), np.full((1, 1), 2.0)).matches
+
+
+@given(st.lists(st.floats(-1e300, 1e300) | st.sampled_from([np.nan, np.inf]), min_size=1, max_size=9))
+def test_the_median_is_that_of_numpy(numbers: list[float]) -> None:
+    with np.errstate(all="ignore"):
+        expected = float(np.median(numbers))
+    assert median(np.array(numbers)) == expected or np.isnan(expected)
+    assert np.isnan(median(np.array(numbers))) == np.isnan(expected)

@@ -1,8 +1,10 @@
-"""What is allowed, and whether a measured pair stays within it."""
+"""Tolerances, and the verdict on measured pairs."""
 
-from firstdiff.judge.noise_rule import limits_for
+from firstdiff.judge.control import beside_control
+from firstdiff.judge.masks import masks_in_one_form, tokens_that_see_nothing
+from firstdiff.judge.noise_rule import limits_for, percent, short_name
 from firstdiff.judge.rules import NamedRule, Rules, load_rules, parse_rules, tolerances_toml
-from firstdiff.judge.systematic import exact_kind, judged_systematic, systematic_of, without_fillers
+from firstdiff.judge.systematic import exact_kind, judged_systematic, other_weights, systematic_of, without_fillers
 from firstdiff.judge.tolerance import coarsest_ancestors, tolerance_for
 from firstdiff.judge.verdict import (
     BEYOND_TOLERANCE,
@@ -24,6 +26,7 @@ __all__ = [
     "NamedRule",
     "Rules",
     "basis_of",
+    "beside_control",
     "coarsest_ancestors",
     "envelope_of",
     "exact_kind",
@@ -32,12 +35,17 @@ __all__ = [
     "judged_systematic",
     "limits_for",
     "load_rules",
+    "masks_in_one_form",
     "nonfinite_reasons",
+    "other_weights",
     "parse_rules",
+    "percent",
     "ratio",
     "reasons_of",
     "required_of",
+    "short_name",
     "systematic_of",
+    "tokens_that_see_nothing",
     "tolerance_for",
     "tolerances_toml",
     "without_fillers",

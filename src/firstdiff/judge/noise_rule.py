@@ -1,4 +1,4 @@
-"""The default verdict on a pair: which part of the difference is no rounding noise, in words and figures.
+"""The default verdict on a pair: find the parts of a difference that are no rounding noise.
 
 Two questions have their own limits. *Outputs alone*: both sides ran on their own inputs, and the noise of everything
 upstream is in the difference. *Isolation*: one operation was computed again in float64 from the candidate's own inputs,
@@ -18,7 +18,6 @@ from firstdiff.schema import FailedPart, Part
 
 PARTS: tuple[Part, ...] = ("scale", "shift", "element", "row", "channel", "level", "odd_channel")
 _ROUNDED = 0.3  # eps of noise that the rounding of a result alone leaves, beside which nothing is coherent
-_LEAST_GROWTH = 0.5  # of the limits, where everything upstream is known to be quiet
 _TOO_NOISY = 0.03  # a scale error up to this that could not be seen means that noise hides most errors
 # relative errors of a whole row or channel that no noise explains: it is lost, however noisy the run
 _LOST = 0.8
@@ -29,7 +28,7 @@ _TYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "
 class Limits:
     """Limits of the parts. scale, shift: shares of the noise; odd_channel: deviations; all others in eps.
 
-    quiet: noise upstream, in eps, at which the limits in eps hold; they follow it up, and down by half
+    quiet: noise upstream, in eps, at which the limits in eps hold; they follow it up, and down to `least`
     odd_noise: noise up to which a single channel is looked at
     coherent: scale or shift, in eps, that a constant leaves which one side rounds and the other does not
     """
@@ -44,9 +43,10 @@ class Limits:
     quiet: float = inf
     odd_noise: float = inf
     coherent: float = 0.6
+    least: float = 0.5
 
 
-HALF = Limits(scale=0.65, shift=0.68, element=80, row=64, channel=56, level=8, odd_channel=14, quiet=3, odd_noise=4)
+HALF = Limits(scale=0.65, shift=0.68, element=96, row=64, channel=56, level=8, odd_channel=14, quiet=3, odd_noise=4)
 WIDE = Limits(
     scale=0.62,
     shift=0.6,
@@ -58,6 +58,7 @@ WIDE = Limits(
     quiet=20,
     odd_noise=0,
     coherent=2.5,
+    least=1.0,
 )
 # eps is an eighth or a quarter already: a few of them would let anything pass
 BYTE = Limits(scale=0.62, shift=0.6, element=2, row=2, channel=2, level=1, odd_channel=inf, quiet=1, odd_noise=0)
@@ -70,7 +71,7 @@ BYTE_ALONE = Limits(scale=0.2, shift=0.06, element=1.0, row=0.9, channel=0.8, le
 
 @dataclass(frozen=True, slots=True)
 class NoiseVerdict:
-    """What the figures of a pair say.
+    """The verdict on a pair from its figures.
 
     failed: every part beyond its limit; none is a match
     noise: the relative difference everywhere, in eps: what rows downstream inherit
@@ -120,7 +121,7 @@ def judge_outputs(
     if odd > chosen.odd_channel and figures.level <= chosen.odd_noise:
         gain = abs(figures.odd_gain) * eps
         text = (
-            f"channel {figures.odd_index} is {_percent(gain)} too {_size(figures.odd_gain)}, {odd:.0f} deviations from "
+            f"channel {figures.odd_index} is {percent(gain)} too {_size(figures.odd_gain)}, {odd:.0f} deviations from "
             f"all others; healthy channels stay within {chosen.odd_channel:g}"
         )
         failed.append(FailedPart("odd_channel", odd, chosen.odd_channel, text, figures.odd_index))
@@ -138,9 +139,10 @@ def judge_alone(figures: NoiseFigures | None, dtype: np.dtype, limits: Limits | 
         return NoiseVerdict()
     chosen = limits or limits_for(dtype, alone=True)
     failed = _amounts(figures, chosen, dtype, 1.0)
+    by_chance = 1 / sqrt(figures.rows * figures.channels)  # roundings of a few values do not cancel
     parts: tuple[tuple[Part, float, float], ...] = (
-        ("scale", figures.scale, chosen.scale),
-        ("shift", figures.shift, chosen.shift),
+        ("scale", figures.scale, chosen.scale + by_chance),
+        ("shift", figures.shift, chosen.shift + by_chance),
     )
     for part, figure, limit in parts:
         if abs(figure) > limit:
@@ -164,8 +166,8 @@ def strain(figures: NoiseFigures, dtype: np.dtype, upstream: float | None = None
 
 
 def _growth(upstream: float | None, limits: Limits) -> float:
-    """How much the limits in eps grow or shrink with the noise upstream."""
-    return 1.0 if upstream is None else max(_LEAST_GROWTH, upstream / limits.quiet)
+    """Return the factor on the limits in eps for the noise upstream."""
+    return 1.0 if upstream is None else max(limits.least, upstream / limits.quiet)
 
 
 def smallest_scale_seen(figures: NoiseFigures, limits: Limits) -> float:
@@ -201,10 +203,10 @@ def _coherent_part(part: Part, figure: float, limit: float, dtype: np.dtype) -> 
     eps = dtypes.eps_of(dtype)
     size, within = abs(figure) * eps, limit * eps
     if part == "scale":
-        what = f"all values are {_percent(size)} too {_size(figure)}"
+        what = f"all values are {percent(size)} too {_size(figure)}"
     else:
-        what = f"all values are shifted {'up' if figure > 0 else 'down'} by {_percent(size)} of their size"
-    return FailedPart(part, size, within, f"{what}; healthy {_name(dtype)} runs stay within {_percent(within)}")
+        what = f"all values are shifted {'up' if figure > 0 else 'down'} by {percent(size)} of their size"
+    return FailedPart(part, size, within, f"{what}; healthy {short_name(dtype)} runs stay within {percent(within)}")
 
 
 def _amounts(figures: NoiseFigures, limits: Limits, dtype: np.dtype, growth: float) -> list[FailedPart]:
@@ -225,20 +227,20 @@ def _amounts(figures: NoiseFigures, limits: Limits, dtype: np.dtype, growth: flo
         if part in ("row", "channel"):
             limit = min(limit, _LOST / eps)
         if figure is not None and figure > limit:
-            what = text.format(_percent(figure * eps))
-            said = f"{what}; healthy {_name(dtype)} runs stay within {_percent(limit * eps)}"
+            what = text.format(percent(figure * eps))
+            said = f"{what}; healthy {short_name(dtype)} runs stay within {percent(limit * eps)}"
             found.append(FailedPart(part, figure * eps, limit * eps, said, index))
     return found
 
 
 def _note(seen: float, figures: NoiseFigures, eps: float) -> str:
     if seen > _TOO_NOISY:
-        noise = _percent(figures.typical * eps)
-        return f"noise of {noise} is too high to judge: a scale error below {_percent(seen)} would not show here"
-    return f"a scale error below {_percent(seen)} would not show here"
+        noise = percent(figures.typical * eps)
+        return f"noise of {noise} is too high to judge: a scale error below {percent(seen)} would not show here"
+    return f"a scale error below {percent(seen)} would not show here"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     """A share as people write it: 2.0 %, 0.3 %, 2e-05 %."""
     percent = 100 * share
     return f"{percent:.1f} %" if percent >= 0.095 else f"{percent:.2g} %"
@@ -248,5 +250,7 @@ def _size(figure: float) -> str:
     return "large" if figure > 0 else "small"
 
 
-def _name(dtype: np.dtype) -> str:
-    return _TYPES.get(dtype.name, dtype.name)
+def short_name(dtype: np.dtype | str) -> str:
+    """A type as people call it: bf16, fp32."""
+    name = dtype if isinstance(dtype, str) else dtypes.name_of(dtype)
+    return _TYPES.get(name, name)

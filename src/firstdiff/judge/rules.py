@@ -1,4 +1,4 @@
-"""Which tolerance goes to which tensor: options, a table of rules in TOML, or the defaults."""
+"""Select the tolerance rule of a tensor: options, a table of rules in TOML, or the defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that are no measurements: whole numbers kept as floats, and what masks put in hidden places."""
+"""Recognise special values: integers stored as floats, and fill values of masks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ALIKE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class FillerPlaces:
-    """Where masks have filled both sides.
+    """The elements that masks filled.
 
     hidden: filled on both sides, which are equal there whatever the number
     reference_only, candidate_only: how many places only one side has filled: another mask
@@ -46,7 +46,7 @@ def filler_places(reference: np.ndarray, candidate: np.ndarray) -> FillerPlaces 
     >>> filler_places(np.float32([0.5, -3.4028235e38]), np.float16([0.5, -65504])).hidden
     array([False,  True])
     """
-    ours, theirs = _filled(reference), _filled(candidate)
+    ours, theirs = places_filled(reference), places_filled(candidate)
     if ours is None and theirs is None:
         return None
     nowhere = np.zeros(reference.shape, dtype=bool)
@@ -55,12 +55,12 @@ def filler_places(reference: np.ndarray, candidate: np.ndarray) -> FillerPlaces 
 
 
 def may_have_fillers(minimum: float, infinities: int) -> bool:
-    """Whether a tensor with this least value has to be looked at for fillers; no other tensors need be read."""
+    """Cheap pre-check: True if a tensor with this minimum may hold mask fill values."""
     return infinities > 0 or minimum <= _SHARE * max(_WRITTEN)
 
 
 @np.errstate(all="ignore")
-def _filled(values: np.ndarray) -> np.ndarray | None:
+def places_filled(values: np.ndarray) -> np.ndarray | None:
     """True where a filler stands: far below everything else, and one of the numbers that masks use."""
     numbers = np.asarray(values).astype(np.float64)
     low = float(np.min(numbers, where=~np.isnan(numbers), initial=np.inf))
@@ -79,19 +79,19 @@ def _filled(values: np.ndarray) -> np.ndarray | None:
 
 
 def _is_filler(value: float) -> bool:
-    """Whether a number is one that masks use, as some type holds it."""
+    """True if a number is one that masks use, as some type holds it."""
     return value in _FILLERS or any(abs(value - filler) <= _ALIKE * -filler for filler in _WRITTEN)
 
 
 def _are_fillers(values: np.ndarray) -> bool:
-    """Whether low values are numbers that masks use, once or twice, with a score added at most."""
+    """True if low values are numbers that masks use, once or twice, with a score added at most."""
     small = values[values > _BEYOND_ACTIVATIONS]
     times = small / max(_WRITTEN)
     return bool((np.abs(times - np.rint(times)) <= _ALIKE * np.abs(times)).all())
 
 
 def is_whole(values: np.ndarray) -> bool:
-    """Whether a floating-point tensor holds whole numbers only, as ids, positions, masks and counts do.
+    """True if a floating-point tensor holds integers only, as ids, positions, masks and counts do.
 
     Numbers that are too large for fractions in their type, and tensors of zeros alone, are no evidence.
 

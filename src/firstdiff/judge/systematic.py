@@ -1,15 +1,16 @@
-"""The form of a pair's difference, from the sums of one pass; values are read again only where they are suspicious."""
+"""Judge the form of a pair's difference from the sums of one pass; values are read again only if suspicious."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
+import ml_dtypes
 import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.judge.noise_figures import NoiseFigures, NoiseSums, noise_figures, rms, suspicious_rows, worst_element
-from firstdiff.judge.noise_rule import judge_outputs, limits_for
+from firstdiff.judge.noise_rule import judge_outputs, limits_for, short_name
 from firstdiff.judge.special_values import filler_places, may_have_fillers
 from firstdiff.measure import PairScan
 from firstdiff.schema import FailedPart, Systematic
@@ -42,7 +43,10 @@ class Filled:
 def exact_kind(scan: PairScan, sources: tuple[Source, Source], role: str) -> str | None:
     """Say what the values are, if no rounding excuses a difference: weights of one type, and whole numbers."""
     reference, candidate = sources
-    if any(dtypes.kind_of(source.dtype) != "float" for source in sources):
+    kinds = {dtypes.kind_of(source.dtype) for source in sources}
+    if kinds in ({"float", "int"}, {"float", "bool"}):  # ids and masks that one side keeps as floats
+        return None if _is_rounded(reference, candidate) or _is_rounded(candidate, reference) else WHOLE
+    if kinds != {"float"}:
         return None
     if role == "param" and reference.dtype == candidate.dtype:
         return WEIGHTS
@@ -55,10 +59,32 @@ def exact_kind(scan: PairScan, sources: tuple[Source, Source], role: str) -> str
     return None if coarser and scan.sums.total.dd > 0 and _is_rounded(*sources) else WHOLE
 
 
-def _is_rounded(reference: Source, candidate: Source) -> bool:
-    """Whether the candidate is the reference as its own coarser type holds it."""
-    windows = _windows(reference, candidate, _WINDOW)
-    return all(np.array_equal(ours.astype(theirs.dtype), theirs) for ours, theirs in windows)
+def _is_rounded(exact: Source, rounded: Source) -> bool:
+    """True if the second is the first as its own type holds it."""
+    windows = _windows(exact, rounded, _WINDOW)
+    with np.errstate(invalid="ignore"):  # NaN and Inf as whole numbers
+        return all(np.array_equal(values.astype(held.dtype), held) for values, held in windows)
+
+
+def other_weights(sources: tuple[Source, Source]) -> FailedPart | None:
+    """Say how many weights of another type are not the reference's, rounded; None where all are."""
+    types = [source.dtype for source in sources]
+    if types[0] == types[1] or any(dtypes.kind_of(dtype) != "float" or dtype.itemsize < 2 for dtype in types):
+        return None
+    held = max(types, key=dtypes.eps_of)
+    eps, others = dtypes.eps_of(held), 0
+    with np.errstate(all="ignore"):
+        for ours, theirs in _windows(*sources, _WINDOW):
+            if not np.array_equal(ours.astype(held), theirs.astype(held)):
+                one, other = ours.astype(np.float64), theirs.astype(np.float64)
+                others += int(
+                    np.count_nonzero(np.abs(one - other) > eps * np.abs(one) + float(ml_dtypes.finfo(held).tiny))
+                )
+    if not others:
+        return None
+    share = others / max(sources[0].size, 1)
+    text = f"{others:,} of {sources[0].size:,} weights are not the reference's, rounded to {short_name(held)}"
+    return FailedPart("exact", share, 0.0, text)
 
 
 def without_fillers(scan: PairScan, sources: tuple[Source, Source]) -> Filled | None:
@@ -97,11 +123,13 @@ def systematic_of(
     filled: what masks fill; `scan` and `sources` are then without it, if both masks are the same
     """
     hidden = filled.hidden if filled else 0
-    base = Systematic(dtype=dtype.name, hidden=hidden)
+    base = Systematic(dtype=dtypes.name_of(dtype), hidden=hidden)
     if filled is not None and filled.sources is None:
         return replace(base, failed=(_other_mask(filled),))
+    if scan.sums.total.dd == 0 and scan.sums.rows is not None:
+        return base  # both sides are equal
     eps = dtypes.eps_of(dtype)
-    sums = _noise_sums(scan, sources, filled)
+    sums = noise_sums(scan, sources, filled)
     if eps == 0 or sums is None:
         return base
     total = sums.rows.total()
@@ -153,7 +181,8 @@ def _other_mask(filled: Filled) -> FailedPart:
     return FailedPart("mask", share, 0.0, f"a mask hides other places: {' and '.join(only)}")
 
 
-def _noise_sums(scan: PairScan, sources: tuple[Source, Source], filled: Filled | None) -> NoiseSums | None:
+def noise_sums(scan: PairScan, sources: tuple[Source, Source], filled: Filled | None) -> NoiseSums | None:
+    """The sums of a pair; None for whole numbers."""
     if filled is not None:
         return NoiseSums.of(sources[0].view(), sources[1].view(), filled.counted)
     found = NoiseSums.from_scan(scan.sums)

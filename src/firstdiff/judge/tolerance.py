@@ -1,4 +1,4 @@
-"""The tolerance of one pair, which follows the coarsest type that it was computed in."""
+"""The tolerance of a pair, from the coarsest dtype it was computed in."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tolerance_for(
     floor: Mapping[str, Any] | None = None,
     exact: str | None = None,
 ) -> Tolerance:
-    """What is allowed of the elements of a pair.
+    """Return what is allowed of the elements of a pair.
 
     key: the reference tensor's key, which named rules match
     scale: the deviation of the reference, which scales the default
@@ -63,9 +63,9 @@ def tolerance_for(
 
 
 def default_factor(reference: np.dtype, candidate: np.dtype) -> float:
-    """How many eps of a single element are looked at as rounding, by the coarser side."""
+    """Return how many eps of a single element count as rounding, by the coarser side."""
     coarser = max(reference, candidate, key=dtypes.eps_of)
-    if dtypes.eps_of(coarser) == 0 or coarser.name == "float8_e8m0fnu":
+    if dtypes.eps_of(coarser) == 0 or dtypes.name_of(coarser) == "float8_e8m0fnu":
         return 0.0
     if coarser.itemsize == 1:
         return _FACTOR_FP8
@@ -93,7 +93,7 @@ def _named(rule: NamedRule, reference: np.dtype, candidate: np.dtype, scale: flo
 
 
 def _torch(reference: np.dtype, candidate: np.dtype) -> Tolerance:
-    limits = [_TORCH.get(dtype.name, (0.0, 0.0)) for dtype in (reference, candidate)]
+    limits = [_TORCH.get(dtypes.name_of(dtype), (0.0, 0.0)) for dtype in (reference, candidate)]
     rtol, atol = (max(column) for column in zip(*limits, strict=True))
     return Tolerance(rule="torch", atol=atol, rtol=rtol, source="torch's table")
 

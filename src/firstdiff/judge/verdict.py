@@ -1,4 +1,4 @@
-"""Match or mismatch, what would have passed, and how far a pair is from what is allowed."""
+"""The verdict on a pair: match or mismatch, its ratio to the tolerance, and the tolerance that would pass."""
 
 from __future__ import annotations
 
@@ -80,8 +80,7 @@ def required_of(basis: JudgingBasis, *, equal_nan: bool) -> Required:
     """Return the atol alone, or the rtol alone, that lets a pair match; none where NaN or Inf speak against it."""
     if basis.conflicting or (basis.both_nan and not equal_nan):
         return Required(None, None)
-    envelope = envelope_of(basis)
-    return Required(envelope.required_atol(), envelope.required_rtol())
+    return Required(basis.max_abs, None if basis.at_zero > 0.0 else basis.max_rel)
 
 
 def basis_of(measured: PairMeasurement, types: tuple[str, str], scale: float, exact: str | None = None) -> JudgingBasis:
@@ -94,7 +93,7 @@ def basis_of(measured: PairMeasurement, types: tuple[str, str], scale: float, ex
         at_zero=envelope.at_zero,
         corners=envelope.corners,
         slack=envelope.slack,
-        cells=tuple((cell[0], cell[1], cell[2]) for cell in envelope.cells),
+        cells=envelope.cells,
         sampled=envelope.sampled,
         both_nan=measured.nonfinite.both_nan,
         conflicting=measured.nonfinite.conflicting,
@@ -122,7 +121,7 @@ def ratio(basis: JudgingBasis, atol: float, rtol: float, *, equal_nan: bool) -> 
     """Return how far a pair is from what is allowed: above 1 it does not match, infinite where no tolerance helps."""
     if basis.conflicting or (basis.both_nan and not equal_nan):
         return math.inf
-    return worst_ratio(envelope_of(basis), atol, rtol)
+    return _worst_ratio(basis, atol, rtol)
 
 
 def worst_ratio(envelope: Envelope, atol: float, rtol: float) -> float:
@@ -131,7 +130,11 @@ def worst_ratio(envelope: Envelope, atol: float, rtol: float) -> float:
     >>> worst_ratio(envelope, 1e-5, 0.0)                                        # doctest: +SKIP
     0.25
     """
-    points = [*envelope.corners, (0.0, envelope.at_zero)]
+    return _worst_ratio(envelope, atol, rtol)
+
+
+def _worst_ratio(kept: Envelope | JudgingBasis, atol: float, rtol: float) -> float:
+    points = [*kept.corners, (0.0, kept.at_zero)]
     return max((_ratio(difference, atol + rtol * size) for size, difference in points), default=0.0)
 
 

@@ -1,0 +1,132 @@
+"""Judge the candidate's error against that of a control, a third run known to be good at the candidate's precision.
+
+Both are measured against the reference. The control's error is then known for every tensor, row and channel, and
+the candidate's may be about as large: no limit has to be guessed from other models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+
+import numpy as np
+
+from firstdiff import dtypes
+from firstdiff.judge.noise_figures import LineSums, NoiseSums
+from firstdiff.judge.noise_rule import percent, short_name
+from firstdiff.judge.systematic import noise_sums, without_fillers
+from firstdiff.measure import scan_pair
+from firstdiff.schema import Controlled
+from firstdiff.trace import Source
+
+# times the control's error that a healthy run at its precision stays below
+MOST_RMS = 1.5
+MOST_LINE = 3.5
+MOST_ELEMENT = 5.0
+ILL_CONDITIONED = 0.1  # relative error of a control from which on the reference says nothing at this precision
+_ROUNDED = 0.3  # eps of error that the rounding of a result alone leaves: less is no measure
+_LEAST_ROWS = 8  # without the worst of them the others still tell what is usual
+_ENOUGH = 256  # elements, or lines, of which errors are about the same in any two healthy runs
+_MOST_SLACK = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The worst row or channel, and how many times the control's error it has."""
+
+    ratio: float
+    index: int
+
+
+def beside_control(pair: tuple[Source, Source], control: tuple[Source, Source], dtype: np.dtype) -> Controlled | None:
+    """Judge a pair by the error of a control; None where the two cannot be measured in the same way.
+
+    control: reference and control, in the layout of the pair
+    dtype: the coarsest type that the control was computed in
+    """
+    ours, theirs = _sums(pair), _sums(control)
+    if ours is None or theirs is None or len(ours.rows) != len(theirs.rows):
+        return None
+    total, healthy = ours.rows.total(), theirs.rows.total()
+    if total.rr[0] == 0:
+        return None
+    eps = dtypes.eps_of(dtype)
+    size = sqrt(total.rr[0])
+    error, cost = sqrt(total.dd[0]) / size, sqrt(healthy.dd[0]) / size
+    row = _worst_line(ours.rows, theirs.rows, eps)
+    rms = error / max(cost, _ROUNDED * eps)
+    if len(ours.rows) >= _LEAST_ROWS:
+        rms = min(rms, _without(row.index, ours.rows, theirs.rows, eps))
+    channel = _worst_line(ours.channels, theirs.channels, eps) if len(ours.channels) == len(theirs.channels) else None
+    typical = size / sqrt(max(total.count[0], 1))
+    found = Controlled(
+        status="match",
+        dtype=dtype.name,
+        error=error,
+        control_error=cost,
+        rms=rms,
+        row=row.ratio,
+        channel=None if channel is None else channel.ratio,
+        element=float(total.max_d[0] / max(healthy.max_d[0], eps * typical)),
+        row_index=row.index,
+        channel_index=None if channel is None else channel.index,
+    )
+    return _judged(found, int(total.count[0]), eps)
+
+
+def _judged(found: Controlled, count: int, eps: float) -> Controlled:
+    """Say what the ratios mean; few elements have errors that differ more from run to run."""
+    slack = min(_MOST_SLACK, sqrt(max(1.0, _ENOUGH / max(count, 1))))
+    cost = f"what {short_name(found.dtype)} costs"
+    figures = f"{percent(found.error)} against {percent(found.control_error)}"
+    failed = []
+    if found.rms > MOST_RMS * slack:
+        failed.append(f"{_times(found.rms)} {cost} here ({figures})")
+    lines = [(found.row, f"row {found.row_index}"), (found.channel or 0.0, f"channel {found.channel_index}")]
+    for ratio, line in sorted(lines, reverse=True):
+        if ratio > MOST_LINE * slack:
+            failed.append(f"{line} is off by {_times(ratio)} {cost} there")
+    if found.element > MOST_ELEMENT * slack:
+        failed.append(f"the largest difference is {_times(found.element)} {cost}")
+    if failed:
+        return replace(found, status="mismatch", text="; ".join(failed[:2]))
+    if found.control_error >= ILL_CONDITIONED and found.error > 0:
+        text = f"the control is {percent(found.control_error)} off itself: the reference is ill-conditioned here"
+        return replace(found, status="inconclusive", text=text)
+    if found.error <= _ROUNDED * eps:
+        return replace(found, text=f"within the rounding of {short_name(found.dtype)}")
+    return replace(found, text=f"this is {cost} here ({figures})")
+
+
+def _worst_line(ours: LineSums, theirs: LineSums, eps: float) -> _Line:
+    """Compare errors line by line; a line where the control happens to be right is judged by the others, too."""
+    if not len(ours):
+        return _Line(0.0, 0)
+    healthy = theirs.dd + theirs.dd.mean()
+    rounded = (_ROUNDED * eps) ** 2 * (ours.rr + ours.rr.mean()) / 2
+    allowed = np.maximum(healthy, rounded)
+    ratios = np.sqrt(np.divide(ours.dd, allowed, out=np.zeros_like(allowed), where=allowed > 0))
+    ratios[(allowed == 0) & (ours.dd > 0)] = np.inf
+    worst = int(ratios.argmax())
+    return _Line(float(ratios[worst]), worst)
+
+
+def _without(worst: int, ours: LineSums, theirs: LineSums, eps: float) -> float:
+    """Return the ratio without one row: a massive value that rounds another way is the worst row's, not everyone's."""
+    others = np.arange(len(ours)) != worst
+    rest, healthy = ours.where(others).total(), theirs.where(others).total()
+    least = (_ROUNDED * eps) ** 2 * rest.rr[0]
+    allowed = max(float(healthy.dd[0]), float(least))
+    return sqrt(rest.dd[0] / allowed) if allowed > 0 else 0.0
+
+
+def _sums(pair: tuple[Source, Source]) -> NoiseSums | None:
+    scan = scan_pair(*pair, threads=1)
+    filled = without_fillers(scan, pair)
+    if filled is None:
+        return noise_sums(scan, pair, None)
+    return noise_sums(scan, filled.sources, filled) if filled.sources else None
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.1f} times" if ratio < 100 else f"{ratio:,.0f} times"
