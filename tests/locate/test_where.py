@@ -25,7 +25,7 @@ def where(reference: np.ndarray, candidate: np.ndarray, dims: str | None = None)
 
 
 def text(shape: tuple[int, ...], at: Any, dims: str | None = None) -> str:
-    """Where it is said to be when elements are off by about a tenth, on top of noise everywhere."""
+    """Return the reported location of elements that are off by about a tenth, on top of noise everywhere."""
     reference = noise(*shape)
     candidate = reference * np.float32(1 + 1e-7)
     candidate[at] += np.float32(0.1) * (1 + np.abs(candidate[at]))

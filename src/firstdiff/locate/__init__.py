@@ -1,11 +1,13 @@
-"""Where two runs part: the first row that differs, who made the error, and where in the tensor it sits."""
+"""Locate the divergence of two runs: the first row that differs, the origin of its error, the elements affected."""
 
-from firstdiff.locate.graph import RowGraph
+from firstdiff.locate.graph import Call, Calls, RowGraph
 from firstdiff.locate.locating import first_divergence, locate
 from firstdiff.locate.replay import Replays, isolate
 from firstdiff.locate.row import DepthPoint, Located, LocatedPair, MeasuredPair
 
 __all__ = [
+    "Call",
+    "Calls",
     "DepthPoint",
     "Located",
     "LocatedPair",

@@ -1,4 +1,4 @@
-"""Which rows feed which, by the reference's records: its calls, what ran inside them, and `from`."""
+"""The graph of rows that feed each other, from the reference's calls, their inner calls, and `from`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RECENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Feeding:
-    """What a row was computed from.
+    """The rows that a row was computed from.
 
     rows: places of rows, in order
     guessed: the records do not tell; these are what came before
@@ -38,7 +38,7 @@ class RowGraph:
     def __init__(self, rows: Sequence[MeasuredPair]) -> None:
         self.rows = rows
         self.wrong_weights = [row.name for row in rows if row.is_evidence and row.differs]
-        self.calls = Calls(rows)
+        self.calls = Calls([None if row.is_evidence else row.record for row in rows])
         self._places = _by_seq(rows)
         self._has_inputs = any(row.record is not None and row.record.role == "input" for row in rows)
         self._outputs = [place for place, row in enumerate(rows) if row.record and not row.is_evidence]
@@ -99,14 +99,14 @@ class RowGraph:
         return self._guess(place)
 
     def _at_hand(self, call: Call, place: int) -> tuple[int, ...]:
-        """What a call's code has by then: its inputs, the last thing it called, and results nothing has used yet."""
+        """Return the rows available to a call's code: its inputs, the last call's outputs, and results not used yet."""
         inner = [at for at in before(call.inner, place)[-_RECENT:] if self._is_output(at)]
         last = self.calls.of(inner[-1]).outputs if inner else []
         unused = [at for at in inner if at not in self._consumed]
         return _before(place, [*call.inputs, *last, *unused])
 
     def _guess(self, place: int) -> Feeding:
-        """What came before: in the same caller's code if there was anything, else whatever feeds the caller."""
+        """Guess what feeds a row: the rows before it in the same caller's code, else what feeds the caller."""
         outer = self.calls.around(place)
         earlier = before(outer.inner if outer else self._outputs, place)
         name = self.rows[place].name
@@ -182,7 +182,7 @@ class Call:
 
     @property
     def end(self) -> int:
-        """Where it was left; what never was, as when the model threw, is still running at the end."""
+        """The row at which the call ended; beyond all rows if it did not, as when the model threw."""
         return self.outputs[0] if self.outputs else 1 << 62
 
 
@@ -190,8 +190,9 @@ class Call:
 class Calls:
     """Every call, found by one of its rows or by a row inside it."""
 
-    def __init__(self, rows: Sequence[MeasuredPair]) -> None:
-        self._records: list[Record | None] = [None if row.is_evidence else row.record for row in rows]
+    def __init__(self, records: Sequence[Record | None]) -> None:
+        """Take the records of a run in its order; None for what no call made, such as weights."""
+        self._records = records
         self._by_row: dict[int, Call] = {}
         self._by_name: dict[_Name, list[Call]] = {}
         self._gather()
@@ -249,7 +250,7 @@ _PARTS = re.compile(r"[./\-]|^\d+_|-\d+$")
 
 
 def in_parallel(one: str, other: str) -> bool:
-    """Whether two names are branches of one layer: `0_query` and `0_key`, `layers.3.q_proj` and `layers.3.v_proj`."""
+    """True if two names are branches of one layer: `0_query` and `0_key`, `layers.3.q_proj` and `layers.3.v_proj`."""
     ours, theirs = _branch(one), _branch(other)
     return one != other and ours is not None and ours == theirs
 

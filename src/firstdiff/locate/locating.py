@@ -1,4 +1,4 @@
-"""From judged rows to the answer: where do the two runs part?"""
+"""Locate the first divergence and every origin from judged rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first NaN or Inf: which tensor, which operation, which element, and what led there."""
+"""Find the first NaN or Inf: tensor, operation, element and cause."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class At:
 
 @np.errstate(all="ignore")
 def cause(at: At) -> str | None:
-    """What led there, in words; None if nothing that is known did."""
+    """Describe the cause of a NaN or Inf; None if it is not a known one."""
     for test in (_logarithm, _division, _root, _exponential, _masked_row, _infinities, _range):
         found = test(at)
         if found is not None:

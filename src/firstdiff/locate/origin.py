@@ -1,4 +1,4 @@
-"""Who made the error of a row: the row's own operation, the code in front of it, or something earlier."""
+"""Find the origin of a row's error: its own operation, the code before it, or an earlier row."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from math import inf
 from typing import final
 
 from firstdiff.locate.graph import Feeding, RowGraph
+from firstdiff.locate.parts import first_wrong_part
 from firstdiff.locate.replay import Replays
 from firstdiff.locate.row import EVIDENCE_ONLY, MeasuredPair, jumps, severity
 from firstdiff.schema import Divergence, Isolated, Origin
@@ -35,7 +36,7 @@ class Finding:
             name=pair.name,
             origin=self.origin,
             inside=self.inside,
-            between=self.between,
+            between=_between_parts(pair) or self.between,
             reason=self.reason,
             estimated=self.estimated,
         )
@@ -74,6 +75,12 @@ def introduced(graph: RowGraph, place: int, reason: str, *, estimated: bool = Fa
     return Finding("introduced", reason, estimated, parent if row.is_function else None)
 
 
+def _between_parts(row: MeasuredPair) -> tuple[str, ...]:
+    """Return the last part of a fused tensor that is right and the first that is not; none if that is the first."""
+    wrong = first_wrong_part(row)
+    return tuple(str(part.key) for part in row.parts[wrong - 1 : wrong + 1]) if wrong else ()
+
+
 def _why_introduced(graph: RowGraph, place: int, fed: Feeding) -> str:
     row = graph.rows[place]
     shown = fed.rows[-3:]
@@ -99,13 +106,15 @@ def _from_outside(graph: RowGraph, place: int) -> Finding:
 
 
 def _estimate(graph: RowGraph, place: int, fed: Feeding) -> Finding:
-    """What its inputs were is not recorded: a jump of the error against what was allowed tells the most."""
+    """Estimate the origin of a row without recorded inputs from a jump of the error relative to the tolerance."""
     row = graph.rows[place]
     if not fed.rows:
         return Finding("unknown", f"nothing in front of it was compared; {_RECORD_INPUTS}", estimated=True)
     last = _keys(graph, fed.rows[-1:])
     before = max(severity(graph.rows[at]) for at in fed.rows)
     now = severity(row)
+    if now == 0 and not any(graph.rows[at].differs for at in fed.rows):  # a shape or a layout, which no figure tells
+        return introduced(graph, place, f"what was recorded before it matches; {_RECORD_INPUTS}", estimated=True)
     steps = f"{before:.3g} times what is allowed at {last}, {now:.3g} times here; {_RECORD_INPUTS}"
     if jumps(row, before):
         return introduced(graph, place, f"the error jumps: {steps}", estimated=True)
@@ -215,8 +224,8 @@ class Refining:
         return dict(sorted(found.items()))
 
     def _affordable_of(self, findings: dict[int, Finding]) -> set[int]:
-        """What there is budget for: modules with other weights first, then rows that seem to introduce an error, then
-        those where it grows most.
+        """Return the rows within the budget: modules with other weights first, then rows that seem to introduce an
+        error, then those where it grows most.
         """
         other_weights = {name.rpartition(".")[0] for name in self._graph.wrong_weights}
 
@@ -272,7 +281,7 @@ class Refining:
         return found
 
     def _made_inside(self, place: int, earlier: dict[int, Finding]) -> bool:
-        """Whether something that ran inside this call is to blame already."""
+        """True if a row inside this call already introduces an error."""
         call = self._graph.calls.of(place)
         if self._graph.rows[place].role == "input" or not call.inner:
             return False

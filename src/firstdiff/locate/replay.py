@@ -1,8 +1,9 @@
-"""Judge rows on the candidate's own inputs: computed from the reference's first, to be trusted, then from its own."""
+"""Judge rows by replaying their operations: on the reference's inputs to confirm them, then on the candidate's own."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, final
 
@@ -10,21 +11,33 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.errors import ReadError
+from firstdiff.judge.alone import parts_alone
+from firstdiff.locate.conditioning import ill_conditioned
 from firstdiff.locate.graph import RowGraph
-from firstdiff.locate.operands import Operands, Values, coarsest
+from firstdiff.locate.operands import Operands, Values, coarsest, view_of
 from firstdiff.schema import Isolated
 
 if TYPE_CHECKING:  # the operators are many, and most comparisons need none of them
     from firstdiff.ops import NotReplayable, Plan, Replayed
+    from firstdiff.ops.plan import Function
 
 
 _RECORD_BOTH = "record it in the candidate, too"
 _LOOK_INSIDE = "capture with level='op' to record what happens inside it"
 # a candidate's kernels round elsewhere than the reference's: this much more than the reference leaves over is healthy
 _HEADROOM = 4.0
+_LEAST_SHARE = 4.0  # of the limit of all operations: less than this fourth is rounding in any of them
 # nanoseconds on one core, float64: files opened and records read; elements converted, computed and compared
 _OVERHEAD = 300_000
 _EACH_ELEMENT = 30
+# operators that round more than their result, so that less than their own limit tells nothing
+_OF_SEVERAL = ("gated", "attention", "rotary", "spectral", "mel")
+_OF_EACH_ELEMENT = ("activations", "arithmetic", "elementwise")
+_ARITHMETIC = ("add", "sub", "mul", "div")
+# kernels add a fraction to 0.5 and round that sum, so that results near 0 are right to an eps of 1, not of themselves;
+# two of them may be off in opposite directions
+_AROUND_HALF = ("sigmoid", "hardsigmoid")
+_MOST_INNER = 24  # of what ran inside a container: its outputs are among the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +48,22 @@ class _Limit:
 
 @final
 class Replays:
-    """Judges rows on the candidate's own inputs; each is judged once."""
+    """Judges rows on the candidate's own inputs; each is judged once.
 
-    def __init__(self, graph: RowGraph) -> None:
+    earlier: those of the same rows with other verdicts, which hold
+    """
+
+    def __init__(self, graph: RowGraph, earlier: Replays | None = None) -> None:
         self._graph = graph
         self._values = Values(graph)
-        self._known: dict[int, Isolated] = {}
+        self._known: dict[int, Isolated] = {} if earlier is None else dict(earlier._known)
 
     @property
     def values(self) -> Values:
         return self._values
 
     def judged(self, place: int) -> Isolated:
-        """Whether the candidate's row is what its own inputs give."""
+        """Judge if the candidate's row is the result of its own inputs."""
         if place not in self._known:
             try:
                 self._known[place] = self._judge(place)
@@ -57,6 +73,8 @@ class Replays:
 
     def cost(self, place: int) -> int:
         """About how many nanoseconds it takes."""
+        if place in self._known:
+            return 0
         row = self._graph.rows[place]
         size = row.reference.source.size if row.reference and row.reference.source else 0
         places = self._values.slots(place).values() if row.role != "input" else ()
@@ -80,21 +98,23 @@ class Replays:
         return self._operation(place)
 
     def _handed_on(self, place: int) -> Isolated:
-        """An input that is an earlier tensor must still be it in the candidate."""
+        """An input that is an earlier tensor, or a view of one, must still be it in the candidate."""
         record = self._graph.rows[place].record
         fed = self._graph.direct[place].rows
-        if record is None or not record.sources or record.attrs.get("view") or len(fed) != 1:
+        if record is None or not record.sources or len(fed) != 1:
             return _unknown("the code that made it was not recorded", _LOOK_INSIDE)
         return self._identity(place, fed[0])
 
     def _passed_through(self, place: int) -> int | None:
-        """The last thing that ran inside a container, if the container gives just that back."""
-        inner = [at for at in self._graph.calls.of(place).inner if self._graph.rows[at].role != "input"]
-        last = max((at for at in inner if at < place), default=None)
-        if last is None:
+        """Find what ran inside a container and is given back by it as it is, or as a view."""
+        inner = [at for at in self._graph.calls.of(place).inner if at < place and self._graph.rows[at].role != "input"]
+        if not inner:
             return None
-        ours, theirs = self._values.reference(last), self._values.reference(place)
-        return last if ours.shape == theirs.shape and np.array_equal(ours, theirs) else None
+        result = self._values.reference(place)
+        for at in sorted(inner, reverse=True)[:_MOST_INNER]:
+            if self._size(at) == result.size and view_of(self._values.reference(at), result) is not None:
+                return at
+        return None
 
     def _identity(self, place: int, origin: int) -> Isolated:
         from firstdiff.ops import fit_limit, residual
@@ -105,9 +125,16 @@ class Replays:
             return _unknown(f"the candidate has no {key} to compare it with", _RECORD_BOTH)
         if not self._in_order(place, self._values.candidate_operands({"0": origin})):
             return _unknown(f"the candidate computes {key} later", "check how the two were paired")
+        seen = view_of(self._values.reference(origin), self._values.reference(place))
+        if seen is None:
+            return _unknown(f"which part of {key} it is was not recorded", _LOOK_INSIDE)
+        came = seen(came)
         dtype = coarsest((given, came)) or given.dtype
         limit = _Limit(dtype, fit_limit(dtype))
-        return _judgement(residual(given, came, dtype=dtype.name), limit, f"it is not {key}, which it should be")
+        text = f"it is not {key}, which it should be"
+        judged = _judgement(residual(given, came, dtype=dtype.name), limit, text)
+        parts = parts_alone(came, given, dtype) if judged.status == "match" and judged.residual else ()
+        return replace(judged, status="mismatch", reason=f"{text}: {parts[0].text}") if parts else judged
 
     def _operation(self, place: int) -> Isolated:
         from firstdiff.ops import NotReplayable, plans, reproduce
@@ -121,10 +148,15 @@ class Replays:
         params = self._values.params(record.name, record.parent)
         if params is None:
             return _unknown(f"{record.op} is made of parts that are judged on their own", _LOOK_INSIDE)
+        if not row.differs and (quick := self._at_once(place, slots)) is not None:
+            return quick
         ours = {slot: self._values.reference(at) for slot, at in slots.items()}
         expected = {record.slot: self._values.reference(place)}
         again = reproduce(record.op, record.attrs, ours, params, expected, name=row.key)
         if isinstance(again, NotReplayable):
+            reason = None if again.nearest is None else self._ill_conditioned(place, again.nearest)
+            if reason is not None:
+                return Isolated(status="unknown", reason=reason, ill_conditioned=True)
             return _unknown(again.reason, again.record_next, lacks_params=again.lacks_params)
         theirs = self._values.candidate_operands(slots)
         own = self._values.own(place)
@@ -134,45 +166,112 @@ class Replays:
             return _unknown("the candidate computes its inputs later", "check how the two were paired")
         params = self._values.params(record.name, record.parent, own.dtype) or {}
         candidate = _same_reading(plans(record.op, record.attrs, theirs.inputs, params, name=row.key), again)
-        return self._against(place, own, theirs, candidate, again)
+        return self._against(place, own, candidate, self._limit(place, own, theirs, again))
 
-    def _against(
-        self, place: int, own: np.ndarray, theirs: Operands, candidate: Plan | None, again: Replayed
-    ) -> Isolated:
+    def _at_once(self, place: int, slots: dict[str, int]) -> Isolated | None:
+        """Judge a row that matches, from the candidate alone; None where the reference has to say more.
+
+        An operation with one reading that gives the candidate's output, which is near the reference's, is trusted.
+        """
+        from firstdiff.ops import NotReplayable, plans
+
+        row = self._graph.rows[place]
+        own, theirs = self._values.own(place), self._values.candidate_operands(slots)
+        if row.record is None or row.record.op is None or own is None or theirs.lost is not None:
+            return None
+        if not self._in_order(place, theirs):
+            return None
+        params = self._values.params(row.record.name, row.record.parent, own.dtype) or {}
+        found = plans(row.record.op, row.record.attrs, theirs.inputs, params, name=row.key)
+        if isinstance(found, NotReplayable) or len(found) != 1:
+            return None
+        judged = self._against(place, own, found[0], self._limit(place, own, theirs, None))
+        return judged if judged.status == "match" else None
+
+    def _against(self, place: int, own: np.ndarray, plan: Plan | None, limit: _Limit) -> Isolated:
+        """Judge the candidate's output by what a plan on its inputs gives."""
         from firstdiff.ops import residual
 
         record = self._graph.rows[place].record
         assert record is not None, "rows that are judged have a record"
-        if candidate is None:
+        if plan is None:
             return _unknown("the candidate's inputs do not fit the operation", _LOOK_INSIDE)
         try:
-            computed = candidate.run().get(record.slot)
+            computed = plan.run().get(record.slot)
         except ValueError as error:
             return _unknown(f"the candidate's inputs do not fit the operation: {error}", _LOOK_INSIDE)
         if computed is None:
             return _unknown(f"output {record.slot} is not one that is computed again", _LOOK_INSIDE)
-        limit = self._limit(place, own, theirs, again)
-        text = f"computed again from the candidate's own inputs, {candidate.operator} gives something else"
-        return _judgement(residual(own, computed, dtype=limit.dtype.name), limit, text)
+        if record.op is not None and record.op.lower() in _AROUND_HALF:
+            step = 2 * dtypes.eps_of(own.dtype if own.dtype == np.float64 else np.dtype(np.float32))
+            own = np.where(np.abs(own - computed) <= step, computed.astype(own.dtype), own)
+        text = f"computed again from the candidate's own inputs, {plan.operator} gives something else"
+        judged = _judgement(residual(own, computed, dtype=limit.dtype.name), limit, text)
+        if judged.status != "match" or not judged.residual:
+            return judged
+        once = self._rounds_once(place, own, plan)
+        each_element = is_of_each_element(plan.function)
+        judge = partial(
+            parts_alone, each_element=each_element, arithmetic=plan.operator in _ARITHMETIC and each_element, once=once
+        )
+        parts = judge(computed, own, limit.dtype)
+        numbers = _with_rounded_numbers(plan, own.dtype) if parts and each_element else None
+        if numbers is not None:
+            parts = judge(numbers.run()[record.slot], own, limit.dtype)
+        return replace(judged, status="mismatch", reason=f"{text}: {parts[0].text}") if parts else judged
 
-    def _limit(self, place: int, own: np.ndarray, theirs: Operands, again: Replayed) -> _Limit:
-        """What is left over of the reference is the measure, if both sides are of one type."""
+    def _ill_conditioned(self, place: int, again: Replayed) -> str | None:
+        record, own = self._graph.rows[place].record, self._values.own(place)
+        if record is None or own is None or record.slot not in again.outputs:
+            return None
+        return ill_conditioned(again, record.slot, self._values.reference(place), own)
+
+    def _rounds_once(self, place: int, own: np.ndarray, plan: Plan) -> bool:
+        """Return whether only the result is rounded, and the reference's weights are no coarser than the other's."""
+        reference = self._values.reference(place)
+        finer = dtypes.eps_of(reference.dtype) <= dtypes.eps_of(own.dtype)
+        inner = self._graph.calls.of(place).inner
+        return finer and rounds_once(plan.function) and not inner and not self._shortened(place)
+
+    def _shortened(self, place: int) -> bool:
+        """Return whether values were stored in less precision than they had, so that inputs are not quite known."""
+        candidate = self._graph.rows[place].candidate
+        was = candidate.record.attrs.get("dtype_was") if candidate else None
+        own = self._values.own(place)
+        return (
+            isinstance(was, str)
+            and dtypes.known(was)
+            and own is not None
+            and dtypes.eps_of(dtypes.from_name(was)) < dtypes.eps_of(own.dtype)
+        )
+
+    def _limit(self, place: int, own: np.ndarray, theirs: Operands, again: Replayed | None) -> _Limit:
+        """Return the largest residual allowed, based on the reference's own residual if both sides have one dtype.
+
+        again: the reference computed again; None to be as strict as that could make it
+        """
         from firstdiff.ops import fit_limit
 
         row = self._graph.rows[place]
         reference = self._values.reference(place)  # whose weights are no finer than itself
-        stored = [own, reference, *(array for array in theirs.inputs.values() if array.size)]
+        stored = [own, reference]
+        if row.op is None or "softmax" not in row.op.lower():  # which is often computed in more than its input has
+            stored += [array for array in theirs.inputs.values() if array.size]
         was = row.candidate.record.attrs.get("dtype_was") if row.candidate else None
         dtype = coarsest(stored) or own.dtype
         if isinstance(was, str) and dtypes.known(was):
             dtype = max(dtype, dtypes.from_name(was), key=dtypes.eps_of)
         whole = fit_limit(dtype)
-        if again.residual is None or not isfinite(again.residual) or not reference.dtype == own.dtype == dtype:
+        if not reference.dtype == own.dtype == dtype:
             return _Limit(dtype, whole)
-        return _Limit(dtype, max(_HEADROOM * again.residual, whole / 4))
+        if again is None:
+            return _Limit(dtype, whole / _LEAST_SHARE)
+        if again.residual is None or not isfinite(again.residual):
+            return _Limit(dtype, whole)
+        return _Limit(dtype, max(_HEADROOM * again.residual, whole / _LEAST_SHARE))
 
     def _in_order(self, place: int, theirs: Operands) -> bool:
-        """Whether the candidate had its inputs before its output; if not, they were paired with something else."""
+        """True if the candidate's inputs precede its output; if not, they were paired wrongly."""
         candidate = self._graph.rows[place].candidate
         seq = candidate.record.seq if candidate else None
         return seq is None or theirs.latest is None or theirs.latest <= seq
@@ -185,6 +284,16 @@ class Replays:
         return int(np.prod(self._shape(place), dtype=np.int64))
 
 
+def rounds_once(function: Function) -> bool:
+    """True for an operator that rounds its result alone."""
+    return function.__module__.rpartition(".")[2] not in _OF_SEVERAL
+
+
+def is_of_each_element(function: Function) -> bool:
+    """True for an operator that takes each element alone."""
+    return function.__module__.rpartition(".")[2] in _OF_EACH_ELEMENT
+
+
 def _same_reading(found: tuple[Plan, ...] | NotReplayable, reference: Replayed) -> Plan | None:
     """The operation read as the reference's was, on other arrays."""
     from firstdiff.ops import NotReplayable
@@ -195,6 +304,16 @@ def _same_reading(found: tuple[Plan, ...] | NotReplayable, reference: Replayed) 
     alike = (plan for plan in found if plan.function is wanted.function and plan.settings == wanted.settings)
     plan = next(alike, None)
     return None if plan is None else replace(plan, rounding=wanted.rounding)
+
+
+def _with_rounded_numbers(plan: Plan, dtype: np.dtype) -> Plan | None:
+    """Return a plan with its single numbers in a tensor's type, as some kernels take them; None where it has none."""
+    numbers = {
+        name: np.asarray(value, np.float64).astype(dtype)
+        for name, value in plan.arrays.items()
+        if value is not None and not isinstance(value, tuple) and np.ndim(value) == 0
+    }
+    return plan.on(**numbers) if numbers else None
 
 
 def _judgement(found: float, limit: _Limit, text: str) -> Isolated:

@@ -1,4 +1,4 @@
-"""What goes into locating and what comes out of it."""
+"""Types of the locating stage: measured pairs in, located pairs out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from firstdiff.schema import (
     Alignment,
+    Controlled,
     Diagnosis,
     Divergence,
     Isolated,
@@ -44,6 +45,8 @@ class MeasuredPair:
     layout_cause: the values agree, but in a layout that may not match
     sources: both sides in one layout, where they were measured
     systematic: the form of the difference, which the default verdict goes by
+    parts: the reference's tensors, where several are one tensor of the candidate
+    controlled: the difference beside that of a control
     """
 
     index: int
@@ -71,6 +74,8 @@ class MeasuredPair:
     layout_cause: Diagnosis | None = None
     sources: tuple[Source, Source] | None = None
     systematic: Systematic | None = None
+    parts: tuple[Tensor, ...] = ()
+    controlled: Controlled | None = None
 
     @property
     def compared(self) -> bool:
@@ -125,7 +130,7 @@ class DepthPoint:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where two runs part.
+    """The located divergences of two runs.
 
     pairs: one for each row, in order
     first_divergence: the first row that differs, in the order of the reference

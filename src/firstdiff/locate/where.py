@@ -1,4 +1,4 @@
-"""Where inside a tensor the error sits, in words and as data."""
+"""Locate the error inside a tensor, as a sentence and as data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LARGEST_WEIGHT = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How the error is spread.
+    """The distribution of the error over a tensor.
 
     kind: what counts: differences beyond what is allowed, unequal elements, or elements finite on one side only
     axes: for each axis, the error at each of its indices
@@ -244,7 +244,7 @@ _SUBJECT = {"beyond": "the error", "unequal": "the difference", "nonfinite": "wh
 
 
 def where_of(row: MeasuredPair) -> Where | None:
-    """Where a row's error sits; None where there is nothing to say: no elements, or sides of different shapes."""
+    """Return the location of a row's error; None for no elements, or sides of different shapes."""
     if row.sources is None or row.sources[0].shape != row.sources[1].shape or not row.sources[0].size:
         return None
     profile = profile_of(row.sources, row.metrics, row.tolerance)
@@ -324,7 +324,7 @@ def _tells_more(found: dict[int, Pattern], last: int) -> bool:
 
 
 def _axis_names(dims: str | None, ndim: int) -> list[str]:
-    """What to call an index of each axis: as declared, else by where the axis stands."""
+    """Return the noun for an index of each axis: as declared, else by the axis's position."""
     declared = dims.split() if dims else []
     if len(declared) == ndim:
         return [_NOUNS.get(name.lower(), name) for name in declared]
