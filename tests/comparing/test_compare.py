@@ -64,6 +64,7 @@ def test_the_json_has_the_fields_of_the_contract(sample: tuple[Path, Path]) -> N
         "depth",
         "notes",
         "complete",
+        "control",
     ]
     assert found["schema"] == "firstdiff/comparison/1"
     pair = found["pairs"][found["first_divergence"]["pair"]]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
 
 import firstdiff as fd
 from firstdiff.comparing.rejudge import rejudge
 from firstdiff.judge import Rules
+from tests.locate.models import change, model, trace
 
 RANDOM = np.random.default_rng(3)
 VALUES = RANDOM.standard_normal((64, 96)).astype(np.float32)
@@ -116,3 +120,50 @@ def test_the_default_can_be_tried_on_a_comparison_made_with_another_rule() -> No
 
 def test_a_mask_value_that_another_type_rounds_is_still_one() -> None:
     assert verdict(np.float32(-1e4), np.array(-1e4, ml_dtypes.bfloat16)).status == "match"
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_another_precision_matches_and_says_how_far_differences_grow(tmp_path: Path, dtype: torch.dtype) -> None:
+    sides = trace(model(), tmp_path / "r"), trace(model(shuffled=True, dtype=dtype), tmp_path / "c")
+    found = fd.compare(*sides)
+    assert found.verdict == "match"
+    assert any("introduces an error" in note.text for note in found.notes)
+
+
+def test_an_error_that_passes_every_limit_is_the_first_divergence(tmp_path: Path) -> None:
+    """Three percent of one channel pass as bf16 noise; computed again from its own inputs the layer is found out."""
+    made = model(shuffled=True, dtype=torch.bfloat16)
+    with torch.no_grad():
+        made.layers[1].ln_2.weight[3] *= 1.03
+    found = fd.compare(trace(model(dtype=torch.bfloat16), tmp_path / "r"), trace(made, tmp_path / "c"))
+    assert found.first_divergence is not None
+    assert found.first_divergence.key == "layers.1.ln_2"
+    row = found.pairs[found.first_divergence.pair]
+    assert row.isolated is not None
+    assert row.isolated.status == "mismatch"
+    assert rejudge(found, Rules()).rows[row.index].status == "mismatch"
+
+
+def test_rows_that_there_is_no_time_to_compute_again_are_said(tmp_path: Path) -> None:
+    sides = trace(model(), tmp_path / "r"), trace(change(model(shuffled=True), "layers.0.ln_1!eps"), tmp_path / "c")
+    found = fd.compare(*sides, effort=0)
+    assert any("not computed again, for want of time" in note.text for note in found.notes)
+
+
+def test_weights_of_another_type_are_the_reference_rounded(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((96, 64)).astype(np.float32)
+    wrong = weight.copy()
+    wrong[17] *= 1.02
+    for name, values in (
+        ("r", weight),
+        ("good", weight.astype(ml_dtypes.bfloat16)),
+        ("bad", wrong.astype(ml_dtypes.bfloat16)),
+    ):
+        with fd.record(tmp_path / name) as recording:
+            recording.tap("layer.weight", values, role="param")
+            recording.tap("layer", np.linspace(0, 1, 8, dtype=np.float32))
+    assert fd.compare(tmp_path / "r", tmp_path / "good").verdict == "match"
+    found = fd.compare(tmp_path / "r", tmp_path / "bad")
+    assert found.verdict == "mismatch"
+    assert "weights are not the reference's, rounded to bf16" in (found.pairs[0].reason or "")

@@ -10,11 +10,12 @@ from firstdiff.server.options import FORM_OPTIONS
 from firstdiff.server.wire import OptionsIn
 
 OPTIONS = set(inspect.signature(Options.of).parameters)
-REPORT_ONLY = {"reference", "candidate", "sort", "every_row", "format_", "output"}
+# the runs themselves, how the result is shown, or `--as`, which asks another question of the same two runs
+REPORT_ONLY = {"reference", "candidate", "sort", "every_row", "format_", "output", "as_", "control"}
 
 
 def test_the_call_takes_every_option() -> None:
-    names = set(inspect.signature(compare).parameters) - {"reference", "candidate", "on_progress"}
+    names = set(inspect.signature(compare).parameters) - {"reference", "candidate", "control", "on_progress"}
     assert names == OPTIONS - {"tolerances_text"}
 
 
@@ -24,7 +25,7 @@ def test_the_command_takes_every_option() -> None:
 
 
 def test_the_page_knows_its_options_by_the_same_names() -> None:
-    assert set(OptionsIn.model_fields) == {*FORM_OPTIONS, "tolerances", "layer_offset"}
+    assert set(OptionsIn.model_fields) == {*FORM_OPTIONS, "tolerances", "map", "layer_offset", "control"}
     assert set(FORM_OPTIONS) <= OPTIONS
 
 

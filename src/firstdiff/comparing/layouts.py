@@ -1,4 +1,4 @@
-"""The layout a pair is measured in: as stated, declared, proven on other rows or found in the values."""
+"""Choose the layout of a pair: stated, declared, proven on other rows or found in the values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a comparison leaves out that no match may pass over, whatever the user allows to be missing."""
+"""Find omissions that rule out a match, whatever the user allows to be missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def omissions(paired: PairingResult, rows: Sequence[MeasuredPair]) -> tuple[Note
 
     Where every tensor of both sides has a partner nothing is left out.
     """
-    lone = [row for row in rows if row.status in ("missing", "extra") and not row.is_evidence]
+    lone = [row for row in rows if row.status in ("missing", "extra", "rewritten") and not row.is_evidence]
     if not lone:
         return ()
     said = [*_last_values(paired, rows), *_with_nan(lone), *_nothing_telling(rows)]

@@ -1,4 +1,4 @@
-"""How to compare: one list of options for the Python call, the command line and the page."""
+"""Options of a comparison: one list for the Python call, the command line and the page."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from firstdiff.trace.order import OrderRule
 
 if TYPE_CHECKING:
     from firstdiff.align import Alignment
+    from firstdiff.vocab import Vocabulary
 
 EngineChoice = Literal["auto", "numpy"]
 LayoutMode = Literal["auto", "strict"]
@@ -24,7 +25,7 @@ EFFORT_S = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class LayoutOptions:
-    """What the user has to say about layouts.
+    """The user's options for layouts.
 
     mode: `strict` lets nothing but identity match
     accepted: causes that may be a match: `transpose`, `rope_interleave`, …
@@ -48,7 +49,7 @@ class LayoutOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How to compare; `Options.of` reads what users write."""
+    """Options of a comparison; `Options.of` parses the user's arguments."""
 
     rules: Rules = field(default_factory=Rules)
     pairing: PairingOptions = field(default_factory=PairingOptions)
@@ -56,12 +57,14 @@ class Options:
     allow_missing: bool = False
     allow_extra: bool = False
     allow_partial: bool = False
+    strict_functions: bool = False
     isolate: bool = False
     diagnose: bool = True
     effort: float | None = EFFORT_S
     order: OrderRule | None = None
     engine: EngineChoice = "auto"
     threads: int | None = None
+    vocab: Vocabulary | None = None
 
     @staticmethod
     def of(
@@ -74,6 +77,7 @@ class Options:
         allow_missing: bool = False,
         allow_extra: bool = False,
         allow_partial: bool = False,
+        strict_functions: bool = False,
         map: str | os.PathLike[str] | PairMap | None = None,
         layer_offset: int | None = None,
         layout: LayoutMode = "auto",
@@ -85,6 +89,7 @@ class Options:
         order: OrderRule | None = None,
         engine: EngineChoice = "auto",
         threads: int | None = None,
+        vocab: str | os.PathLike[str] | None = None,
     ) -> Options:
         """Read options as users write them; `firstdiff.compare` explains each.
 
@@ -99,12 +104,14 @@ class Options:
             allow_missing=allow_missing,
             allow_extra=allow_extra,
             allow_partial=allow_partial,
+            strict_functions=strict_functions,
             isolate=isolate,
             diagnose=diagnose,
             effort=_effort(effort),
             order=order,
             engine=engine,
             threads=threads,
+            vocab=_vocabulary(vocab),
         )
 
     def settings(self) -> dict[str, Any]:
@@ -121,6 +128,7 @@ class Options:
             "allow_missing": self.allow_missing,
             "allow_extra": self.allow_extra,
             "allow_partial": self.allow_partial,
+            "strict_functions": self.strict_functions,
             "layout": self.layout.mode,
             "accept_layout": sorted(self.layout.accepted),
             "align": {name: str(recipe) for name, recipe in self.layout.stated.items()},
@@ -130,6 +138,7 @@ class Options:
             "effort": self.effort,
             "order": self.order,
             "engine": self.engine,
+            "vocab": None if self.vocab is None else self.vocab.path,
         }
 
 
@@ -195,6 +204,14 @@ def _rules(
     if text and not torch:
         named = parse_rules(text)
     return Rules(named=named, atol=atol, rtol=rtol, table="torch" if torch else "default", equal_nan=equal_nan)
+
+
+def _vocabulary(path: str | os.PathLike[str] | None) -> Vocabulary | None:
+    if path is None:
+        return None
+    from firstdiff.vocab import load_vocabulary
+
+    return load_vocabulary(path)
 
 
 def _several(texts: str | Sequence[str]) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Measure and judge pair after pair, as they are, or in the layout that their shapes force."""
+"""Measure and judge pair after pair, as recorded or in the layout that their shapes require."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
 
 from firstdiff import dtypes, schema
 from firstdiff.comparing.options import Effort, Options
@@ -20,6 +22,8 @@ from firstdiff.judge import (
     judge,
     judge_channels,
     judged_systematic,
+    masks_in_one_form,
+    other_weights,
     reasons_of,
     required_of,
     systematic_of,
@@ -30,7 +34,7 @@ from firstdiff.locate import MeasuredPair
 from firstdiff.measure import Allowed, PairMeasurement, PairScan, scan_pair, shown_deviation
 from firstdiff.pairing import PairingResult
 from firstdiff.schema import Diagnosis, JudgingBasis, Systematic, Tolerance
-from firstdiff.trace import Source, Tensor
+from firstdiff.trace import ArraySource, Source, Tensor
 
 if TYPE_CHECKING:
     from firstdiff.comparing.layouts import AlignedPair, Layouts
@@ -129,12 +133,35 @@ class PairComparison:
         alone = len(matched.references) == len(matched.candidates) == 1
         if alone and not self._states_layout(matched):
             sources = matched.references[0].values(), matched.candidates[0].values()
+            masks = self._compare_masks(matched, sources)
+            if masks is not None:
+                return masks
             if sources[0].shape == sources[1].shape:
                 return self._compare_same_shape(matched, sources)
         return self._compare_aligned(matched, self.layouts.align(matched))
 
     def _states_layout(self, matched: MatchedPair) -> bool:
         return matched.key in self._options.layout.stated or bool(matched.match and matched.match.recipe)
+
+    def _compare_masks(self, matched: MatchedPair, sources: Sources) -> MeasuredPair | None:
+        """Compare two masks by what they hide; None for anything else, and for masks that are written alike."""
+        key = matched.first.key
+        named = key.role != "param" and "mask" in f"{key.name.rpartition('.')[2]} {key.slot}".lower()
+        masks = masks_in_one_form(sources, named=named)
+        if masks is None:
+            return None
+        row = _judged(matched, self._figures(matched, masks.sources), schema.Alignment("identity"), masks.sources)
+        return replace(row, reason=masks.note) if row.status == "match" else row
+
+    def without_tokens(self, matched: MatchedPair, row: MeasuredPair, hidden: np.ndarray) -> MeasuredPair:
+        """Measure a row again with the reference's values in some places; `hidden` has the shape of both sides."""
+        assert row.sources is not None, "it was measured"
+        assert row.alignment is not None, "it was measured"
+        reference, candidate = (source.view() for source in row.sources)
+        shown = np.where(hidden, reference.astype(candidate.dtype), candidate)
+        sources = row.sources[0], ArraySource(shown)
+        found = _judged(matched, self._figures(matched, sources), row.alignment, sources)
+        return replace(found, candidate_info=row.candidate_info)
 
     def _compare_same_shape(self, matched: MatchedPair, sources: Sources) -> MeasuredPair:
         """Identity is the contract; another layout is looked for here only where it could be a match."""
@@ -204,9 +231,11 @@ class PairComparison:
         systematic = None
         if not exact and tolerance.rule in ("default", "stated", "torch", "eps"):
             coarser = max(types, key=dtypes.eps_of)
-            systematic = judged_systematic(systematic_of(seen, shown, coarser, filled), None)
+            found = systematic_of(seen, shown, coarser, filled)
+            wrong = other_weights(sources) if matched.first.key.role == "param" else None
+            systematic = judged_systematic(replace(found, failed=(*found.failed, *([wrong] if wrong else []))), None)
         judgement = self._judgement(figures, sources, tolerance, systematic, tensor.record.floor)
-        basis = basis_of(figures, (types[0].name, types[1].name), scale, exact)
+        basis = basis_of(figures, (dtypes.name_of(types[0]), dtypes.name_of(types[1])), scale, exact)
         return JudgedFigures(figures, tolerance, basis, judgement, systematic)
 
     def _judgement(

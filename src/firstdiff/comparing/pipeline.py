@@ -8,14 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, final
 
+from firstdiff.comparing.doubts import is_uncertain, pairing_doubts
+from firstdiff.comparing.judging import Judging
 from firstdiff.comparing.options import Effort, EngineChoice, LayoutMode, Options
+from firstdiff.comparing.padding import leave_out_padding
 from firstdiff.comparing.pair_comparison import LayoutFinding, PairComparison
 from firstdiff.comparing.progress import OnProgress, Progress, Stage
-from firstdiff.comparing.rewritten import accept_rearranged_inputs
-from firstdiff.comparing.rows import MatchedPair, matched_pairs
-from firstdiff.comparing.settling import settled
+from firstdiff.comparing.rewritten import accept_rearranged_inputs, set_apart_rewritten
+from firstdiff.comparing.rewritten_graph import set_apart_rewritten_values
+from firstdiff.comparing.rows import MatchedPair, index_named, matched_pairs, row_named
+from firstdiff.comparing.settling import is_found_alone
 from firstdiff.comparing.summary import NOTHING_FOUND, THE_SAME, Findings, comparison_of, is_same_file
-from firstdiff.errors import UsageError, did_you_mean
+from firstdiff.comparing.token_rows import with_tokens
+from firstdiff.errors import UsageError
 from firstdiff.locate import (
     Located,
     LocatedPair,
@@ -26,9 +31,9 @@ from firstdiff.locate import (
     isolate,
     locate,
 )
-from firstdiff.pairing import Match, PairingResult, doubt, pair_up
+from firstdiff.pairing import PairingResult, pair_up
 from firstdiff.readers import open_trace
-from firstdiff.schema import Comparison, Diagnosis, Note, Pair
+from firstdiff.schema import Comparison, Note, Pair
 from firstdiff.trace import Trace
 from firstdiff.trace.order import OrderRule
 
@@ -42,6 +47,7 @@ def compare(
     reference: Comparable,
     candidate: Comparable,
     *,
+    control: Comparable | None = None,
     atol: float | None = None,
     rtol: float | None = None,
     tolerances: str | os.PathLike[str] | None = None,
@@ -49,6 +55,7 @@ def compare(
     allow_missing: bool = False,
     allow_extra: bool = False,
     allow_partial: bool = False,
+    strict_functions: bool = False,
     map: str | os.PathLike[str] | None = None,
     layer_offset: int | None = None,
     layout: LayoutMode = "auto",
@@ -60,6 +67,7 @@ def compare(
     order: OrderRule | None = None,
     engine: EngineChoice = "auto",
     threads: int | None = None,
+    vocab: str | os.PathLike[str] | None = None,
     on_progress: OnProgress | None = None,
 ) -> Comparison:
     """Compare two runs, tensor by tensor.
@@ -69,11 +77,13 @@ def compare(
     'mismatch'
 
     reference, candidate: a path to whatever `firstdiff inspect` opens, a `Trace`, or a dict of arrays
+    control: a run known to be good at the candidate's precision; the candidate's error is judged by its error
     atol, rtol: allow `|c - r| <= atol + rtol * |r|` instead of the default
     tolerances: a TOML file with `[[tolerances]]`, or "torch" for torch's table
     equal_nan: let NaN match NaN
     allow_missing, allow_extra: let tensors that only the reference, or only the candidate, has pass
     allow_partial: let tensors pass of which one side has only a part, such as one text of a batch
+    strict_functions: count what one side writes differently inside a module whose inputs and outputs match
     map: a TOML file that states pairs
     layer_offset: added to the candidate's layers: with 3, its layer 0 is the reference's layer 3; found if left out
     layout: "strict" lets nothing but the same layout match
@@ -85,6 +95,7 @@ def compare(
     order: the rule that orders plain files, instead of the one their names suggest
     engine: "numpy" works without the compiled kernel
     threads: how many to use; all cores if left out
+    vocab: a vocabulary that decodes ids and best tokens, as `firstdiff vocab` reads it
     on_progress: called with a `Progress` at each stage and while bytes are read
     """
     options = Options.of(
@@ -95,6 +106,7 @@ def compare(
         allow_missing=allow_missing,
         allow_extra=allow_extra,
         allow_partial=allow_partial,
+        strict_functions=strict_functions,
         map=map,
         layer_offset=layer_offset,
         layout=layout,
@@ -106,8 +118,9 @@ def compare(
         order=order,
         engine=engine,
         threads=threads,
+        vocab=vocab,
     )
-    return compare_traces(reference, candidate, options, on_progress)
+    return compare_traces(reference, candidate, options, on_progress, control=control)
 
 
 def compare_traces(
@@ -116,15 +129,17 @@ def compare_traces(
     options: Options,
     on_progress: OnProgress | None = None,
     *,
+    control: Comparable | None = None,
     only: str | None = None,
     keep_partial: bool = False,
 ) -> Comparison:
     """Compare two runs with options as one object.
 
+    control: a run known to be good at the candidate's precision
     only: the key of one row to diagnose, instead of all where an error was introduced
     keep_partial: on Ctrl-C return what was found until then, marked as incomplete
     """
-    return _Run(options, on_progress, only, keep_partial).compare(reference, candidate)
+    return _Run(options, on_progress, only, keep_partial).compare(reference, candidate, control)
 
 
 @final
@@ -137,13 +152,15 @@ class _Run:
         self._only = only
         self._keep_partial = keep_partial
         self._effort = Effort(options.effort)
+        self._control: Trace | None = None
         self._first: str | None = None
         self._timings: dict[str, float] = {}
         self._begun = self._stage_begun = time.perf_counter()
 
-    def compare(self, reference: Comparable, candidate: Comparable) -> Comparison:
+    def compare(self, reference: Comparable, candidate: Comparable, control: Comparable | None) -> Comparison:
         self._tell(Stage.OPENING)
-        sides = _open(reference, "reference", self._options), _open(candidate, "candidate", self._options)
+        sides = open_side(reference, "reference", self._options), open_side(candidate, "candidate", self._options)
+        self._control = None if control is None else open_side(control, "control", self._options)
         self._timed("open")
         self._tell(Stage.PAIRING)
         paired = pair_up(*sides, self._options.pairing)
@@ -151,17 +168,15 @@ class _Run:
         self._timed("pair")
         comparison = PairComparison(paired, self._options, self._effort, self._on_bytes(matched))
         rows, complete = self._measure(comparison, matched)
-        rows = settled(rows, equal_nan=self._options.rules.equal_nan)
         if self._options.layout.mode != "strict":
             rows = accept_rearranged_inputs(rows)
+        rows = leave_out_padding(comparison, matched, rows)
         self._timed("measure")
         located, findings = _located_by_order(rows), NOTHING_FOUND
         try:
             if complete:
                 self._tell(Stage.LOCATING, first=self._first)
-                graph = RowGraph(rows)
-                replays = Replays(graph)
-                located = self._locate(graph, replays, paired)
+                rows, located, graph, replays = self._settle_and_locate(sides, matched, rows, paired)
                 self._timed("locate")
                 self._tell(Stage.DIAGNOSING, first=self._first)
                 findings = self._find(comparison, paired, matched, graph, replays, located)
@@ -173,7 +188,10 @@ class _Run:
         if is_same_file(reference, candidate):
             findings = replace(findings, warnings=(THE_SAME, *findings.warnings))
         timings = {**self._timings, "total": time.perf_counter() - self._begun}
-        return comparison_of(paired, located, findings, self._options, timings, complete=complete)
+        found = comparison_of(
+            paired, located, findings, self._options, timings, complete=complete, control=self._control
+        )
+        return with_tokens(found, rows, self._options.vocab)
 
     def _measure(self, comparison: PairComparison, matched: Sequence[MatchedPair]) -> tuple[list[MeasuredPair], bool]:
         """Measure every row; on Ctrl-C the rest is left out."""
@@ -190,12 +208,33 @@ class _Run:
             return [*rows, *(row.measured("failed", reason="not compared: interrupted") for row in rest)], False
         return rows, True
 
-    def _locate(self, graph: RowGraph, replays: Replays, paired: PairingResult) -> Located:
+    def _settle_and_locate(
+        self,
+        sides: tuple[Trace, Trace],
+        matched: Sequence[MatchedPair],
+        rows: list[MeasuredPair],
+        paired: PairingResult,
+    ) -> tuple[list[MeasuredPair], Located, RowGraph, Replays]:
+        """Judge rows beside what came before them, then name where the runs part."""
+        judging = Judging(sides, self._control, rows, self._options)
+        judged = judging.judged(rows)
+        if not self._options.strict_functions:
+            apart = set_apart_rewritten(sides, matched, judged.rows)
+            apart = set_apart_rewritten_values(sides, matched, apart)
+            kept = [
+                new if new.status == "rewritten" and not is_found_alone(old) else measured
+                for measured, old, new in zip(rows, judged.rows, apart, strict=True)
+            ]
+            if any(row.status == "rewritten" for row in kept):  # they are no errors that others could inherit
+                judged = judging.judged(kept)
+        replays = judged.replays
+        graph = RowGraph(judged.rows)
+        self._first = next((row.key for row in judged.rows if row.differs and not row.is_evidence), None)
         located = locate(graph, order=paired.reference.order, replays=replays)
-        if not self._options.isolate:
-            return located
-        alone = zip(located.pairs, isolate(graph, replays), strict=True)
-        return replace(located, pairs=tuple(replace(pair, isolated=judged) for pair, judged in alone))
+        alone = isolate(graph, replays) if self._options.isolate else judged.isolated
+        pairs = (replace(pair, isolated=known) for pair, known in zip(located.pairs, alone, strict=True))
+        located = replace(located, pairs=tuple(pairs), notes=(*located.notes, *judged.notes))
+        return judged.rows, located, graph, replays
 
     def _find(
         self,
@@ -213,7 +252,7 @@ class _Run:
         layouts = self._layouts(comparison, matched, located, sites)
         known = {row.index: row.layout_cause for row in graph.rows if row.layout_cause}
         known |= {index: layout.cause for index, layout in layouts.items()}
-        doubts, warnings = _doubts(paired, matched, located, graph, known)
+        doubts, warnings = pairing_doubts(paired, matched, located, graph, known)
         if not self._options.diagnose:
             return Findings(layouts, {}, doubts, _not_searched(comparison.not_searched), warnings)
         from firstdiff.diagnose import diagnose  # the operators are many, and runs that match need none
@@ -228,13 +267,14 @@ class _Run:
 
         if self._only is None:
             return sites_of(located)
-        return [row_named([pair.measured for pair in located.pairs], self._only).index]
+        rows = (pair.measured for pair in located.pairs)
+        return [index_named(((row.key, row.reference_info, row.candidate_info) for row in rows), self._only)]
 
     def _layouts(
         self, comparison: PairComparison, matched: Sequence[MatchedPair], located: Located, sites: Sequence[int]
     ) -> dict[int, LayoutFinding]:
         """Look for layouts at the sites, then in rows of which it is not certain that they only inherit an error."""
-        uncertain = [pair.measured.index for pair in located.pairs if _is_uncertain(pair)]
+        uncertain = [pair.measured.index for pair in located.pairs if is_uncertain(pair)]
         found: dict[int, LayoutFinding] = {}
         for number, index in enumerate(dict.fromkeys([*sites, *uncertain[:_MOST_UNCERTAIN]])):
             if number and not self._effort.has_time():
@@ -258,82 +298,10 @@ class _Run:
         self._stage_begun = now
 
 
-def explain_pair(
-    reference: Comparable, candidate: Comparable, key: str, options: Options
-) -> tuple[PairingResult, Match | None, Pair]:
-    """Compare one row alone, found by the key of either side, and return what pairing had to say about it."""
-    sides = _open(reference, "reference", options), _open(candidate, "candidate", options)
-    paired = pair_up(*sides, options.pairing)
-    matched = matched_pairs(paired)
-    for row in matched:
-        if any(str(tensor.key) == key for tensor in (*row.references, *row.candidates)):
-            break
-    else:
-        near = did_you_mean(key, [str(tensor.key) for trace in sides for tensor in trace])
-        raise UsageError(f"neither side has a tensor {key!r}{near}")
-    comparison = PairComparison(paired, options, Effort(None))
-    measured = comparison.row(row)
-    layout = comparison.find_layout(row, measured) if measured.differs else None
-    doubts: dict[int, Match] = {}
-    if measured.differs and row.match is not None and layout is None:
-        place = paired.pairs.index(row.match)
-        doubts[row.index] = doubt(paired, [place]).pairs[place]
-    findings = replace(NOTHING_FOUND, layouts={row.index: layout} if layout else {}, doubts=doubts)
-    whole = Located((LocatedPair(measured=measured),), None, (), (), ())
-    pair = comparison_of(paired, whole, findings, options, {}).pairs[0]
-    return paired, doubts.get(row.index, row.match), pair
-
-
-def row_named(rows: Sequence[Any], key: str) -> Any:
-    """Return the row of a key of either side; UsageError names those that are nearly it."""
-    names: dict[str, None] = {}
-    for row in rows:
-        candidate = row.candidate_info if isinstance(row, MeasuredPair) else row.candidate
-        if key in (row.key, candidate.name if candidate else None):
-            return row
-        names |= dict.fromkeys([row.key, *([candidate.name] if candidate else [])])
-    raise UsageError(f"neither side has a tensor {key!r}{did_you_mean(key, names)}")
-
-
-def _doubts(
-    paired: PairingResult,
-    matched: Sequence[MatchedPair],
-    located: Located,
-    graph: RowGraph,
-    known: Mapping[int, Diagnosis],
-) -> tuple[dict[int, Match], tuple[str, ...]]:
-    """Say which rows that differ have values that fit another tensor far better; the pairs stay as they are.
-
-    Rows that certainly inherit their error have no doubts of their own, and a row that is like what it was computed
-    from is no other tensor.
-    """
-    places = {id(match): place for place, match in enumerate(paired.pairs)}
-    suspects = {
-        places[id(row.match)]: row.index
-        for row in matched
-        if row.match is not None and _is_uncertain(located.pairs[row.index]) and row.index not in known
-    }
-    if not suspects:
-        return {}, ()
-    doubted = doubt(paired, suspects)
-    found = {
-        index: doubted.pairs[place]
-        for place, index in suspects.items()
-        if doubted.pairs[place].doubt and not _is_own_input(graph, index, doubted.pairs[place])
-    }
-    return found, doubted.warnings[len(paired.warnings) :]
-
-
-def _is_own_input(graph: RowGraph, index: int, doubted: Match) -> bool:
-    """Return whether what fits better is what the row was computed from, as its records tell."""
-    feeding = graph.compared[index]
-    names = {info.name for at in feeding.rows if (info := graph.rows[at].candidate_info)}
-    return not feeding.guessed and not names.isdisjoint(doubted.pairing.alternatives[:1])
-
-
-def _is_uncertain(pair: LocatedPair) -> bool:
-    """Return whether a row differs and may be wrong on its own account."""
-    return pair.measured.differs and (pair.origin != "inherited" or pair.estimated)
+def explain_pair(reference: Comparable, candidate: Comparable, key: str, options: Options) -> Pair:
+    """Return one row, found by a key of either side, as comparing all of them judges it; no cause is looked for."""
+    found = compare_traces(reference, candidate, replace(options, diagnose=False), only=key)
+    return row_named(found.pairs, key)
 
 
 def _located_by_order(rows: Sequence[MeasuredPair]) -> Located:
@@ -349,7 +317,8 @@ def _not_searched(keys: Sequence[str]) -> tuple[Note, ...]:
     )
 
 
-def _open(side: Comparable, name: str, options: Options) -> Trace:
+def open_side(side: Comparable, name: str, options: Options) -> Trace:
+    """Open what a user gave as one of the two runs."""
     if isinstance(side, Trace):
         return side
     if isinstance(side, Mapping):

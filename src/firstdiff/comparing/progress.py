@@ -1,4 +1,4 @@
-"""How far a comparison has come."""
+"""Progress of a comparison."""
 
 from __future__ import annotations
 

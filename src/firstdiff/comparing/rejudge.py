@@ -1,4 +1,4 @@
-"""Judge a comparison by other tolerances, from the envelopes that were kept of its pairs; no data is read."""
+"""Judge a comparison by other tolerances from the stored envelopes of its pairs, without its data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Judged:
 
 
 def rejudge(comparison: Comparison, rules: Rules) -> Judged:
-    """What the comparison would say under these rules.
+    """Judge a comparison under other rules.
 
     >>> rejudge(comparison, Rules(atol=1e-3)).verdict                           # doctest: +SKIP
     'match'
@@ -68,7 +68,7 @@ def rejudge(comparison: Comparison, rules: Rules) -> Judged:
 
 
 def tolerance_of(pair: Pair, rules: Rules) -> Tolerance | None:
-    """What these rules allow a pair that was measured."""
+    """Return the tolerance of a measured pair under these rules."""
     if pair.tolerance is None or pair.envelope is None:
         return None
     reference, candidate = (from_name(name) for name in pair.envelope.types)
@@ -87,8 +87,11 @@ def _first(comparison: Comparison, pairs: Sequence[Pair]) -> Divergence | None:
 def _judged(pair: Pair, rules: Rules) -> tuple[JudgedRow, bool]:
     """The row, and whether the data could say anything else."""
     tolerance = tolerance_of(pair, rules)
-    if tolerance is None or pair.envelope is None or pair.metrics is None:
-        return JudgedRow(pair.index, pair.status, pair.reason, None, None, pair.tolerance, pair.required), True
+    if tolerance is None or pair.envelope is None or pair.metrics is None or pair.status == "rewritten":
+        return _kept(pair), True
+    # the control's error is the measure, or the reference itself is none
+    if tolerance.rule == "default" and (pair.controlled is not None or pair.status == "inconclusive"):
+        return replace(_kept(pair), tolerance=tolerance), True
     basis = pair.envelope
     envelope = envelope_of(basis)
     admits = envelope.admits(tolerance.atol, tolerance.rtol)
@@ -113,6 +116,11 @@ def _judged(pair: Pair, rules: Rules) -> tuple[JudgedRow, bool]:
         required=_required(envelope, against) if reasons else None,
     )
     return row, admits is not None
+
+
+def _kept(pair: Pair) -> JudgedRow:
+    """A row as the comparison has it."""
+    return JudgedRow(pair.index, pair.status, pair.reason, None, None, pair.tolerance, pair.required)
 
 
 def _required(envelope: Envelope, against: int) -> Required:

@@ -1,16 +1,18 @@
-"""Rows before anything is measured: which tensors, how they were found, why one has no partner, which are sound."""
+"""Rows before measuring: their tensors, pairing, the reason a partner is missing, and audio marks."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from firstdiff.dtypes import name_of
+from firstdiff.errors import UsageError, did_you_mean
 from firstdiff.locate import MeasuredPair
 from firstdiff.pairing import Match, PairingResult, Unpaired
-from firstdiff.schema import Status, TensorInfo
+from firstdiff.schema import Pair, Status, TensorInfo
 from firstdiff.trace import Record, Tensor
 from firstdiff.trace.order import layer_and_stage
 
@@ -67,10 +69,11 @@ class MatchedPair:
             "status": status,
             "reference": self.references[0] if self.references else None,
             "candidate": self.candidates[0] if self.candidates else None,
-            "reference_info": tensor_info(self.references),
-            "candidate_info": tensor_info(self.candidates),
             "pairing": self.match.pairing if self.match else None,
+            "parts": self.references if len(self.references) > 1 and len(self.candidates) == 1 else (),
         }
+        sides = {"reference_info": self.references, "candidate_info": self.candidates}
+        values |= {name: tensor_info(tensors) for name, tensors in sides.items() if name not in figures}
         return MeasuredPair(**{**values, **figures})
 
     def without_partner(self) -> MeasuredPair:
@@ -102,13 +105,29 @@ def matched_pairs(paired: PairingResult) -> list[MatchedPair]:
     return [MatchedPair(index, *row[1:]) for index, row in enumerate(rows)]
 
 
+def row_named(pairs: Sequence[Pair], key: str) -> Pair:
+    """Return the row of a key of either side; UsageError names those that are nearly it."""
+    return pairs[index_named([(pair.key, pair.reference, pair.candidate) for pair in pairs], key)]
+
+
+def index_named(rows: Iterable[tuple[str, TensorInfo | None, TensorInfo | None]], key: str) -> int:
+    """Return the index of a key of either side among rows of a key and two sides."""
+    names: dict[str, None] = {}
+    for index, (row_key, *sides) in enumerate(rows):
+        of_row = [row_key, *(name for side in sides if side is not None for name in (side.name, *side.keys))]
+        if key in of_row:
+            return index
+        names |= dict.fromkeys(of_row)
+    raise UsageError(f"neither side has a tensor {key!r}{did_you_mean(key, names)}")
+
+
 def tensor_info(tensors: Sequence[Tensor]) -> TensorInfo | None:
     """Return what a report says of one side of a row; None where there is none."""
     if not tensors:
         return None
     keys = tuple(str(tensor.key) for tensor in tensors)
     source = tensors[0].source
-    shape, dtype = (source.shape, source.dtype.name) if source else (None, None)
+    shape, dtype = (source.shape, name_of(source.dtype)) if source else (None, None)
     return TensorInfo(" + ".join(keys), shape, dtype, keys=keys)
 
 

@@ -1,24 +1,230 @@
-"""The default verdict on every row in the order of execution: its values, beside the noise of what came before."""
+"""Apply the default verdict to every row in execution order, given the noise upstream."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isfinite
 from typing import final
 
 from firstdiff import dtypes
-from firstdiff.judge import judged_systematic, limits_for, reasons_of, required_of
-from firstdiff.locate import MeasuredPair
+from firstdiff.judge import judged_systematic, limits_for, percent, reasons_of, required_of, short_name
+from firstdiff.locate import MeasuredPair, Replays, RowGraph
+from firstdiff.schema import FailedPart, Isolated, Note, Systematic
+
+_FOR_ALARMS = 0.25  # of the time, kept for rows that differ and that nothing before them explains
+_FOR_PROOFS = 2.0  # times the time, to prove that an alarm is nothing but rounding of operations there was no time for
+# times a limit that a row may be beyond if its operation introduced nothing, but not all before it could be computed
+# again: an error that was made unseen, and grows, gets past that
+_SLIGHT = 4.0
+_AMOUNTS = ("level", "row", "channel", "element")
 
 
-def settled(rows: Sequence[MeasuredPair], *, equal_nan: bool) -> list[MeasuredPair]:
-    """Judge rows again, now that the noise before each is known."""
-    noise = UpstreamNoise(rows)
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Rows with their final verdict.
+
+    isolated: each operation judged on the candidate's own inputs; None where that was not asked, or not affordable
+    notes: what there is to say about all of them
+    seconds_left: of those that computing operations again may cost
+    """
+
+    rows: list[MeasuredPair]
+    isolated: list[Isolated | None]
+    notes: tuple[Note, ...]
+    seconds_left: float | None
+
+
+def settled(
+    rows: Sequence[MeasuredPair], graph: RowGraph, replays: Replays, *, equal_nan: bool, seconds: float | None
+) -> Settled:
+    """Judge rows in the order of execution: by isolation where it can tell, elsewhere beside the noise upstream.
+
+    seconds: what computing operations again may cost; None for no limit
+    """
+    noise, isolation = UpstreamNoise(rows), Isolation(graph, replays, seconds)
     found = []
-    for row in rows:
-        found.append(noise.judged(row, equal_nan=equal_nan))
-        noise.add(found[-1])
-    return found
+    for place, row in enumerate(rows):
+        judged = isolation.judged(place, noise.judged(row, equal_nan=equal_nan))
+        noise.add(judged)
+        found.append(judged)
+    left = None if seconds is None else isolation.seconds_left
+    return Settled(found, isolation.known, tuple(isolation.notes(found)), left)
+
+
+@final
+class Isolation:
+    """Lets operations that were computed again decide: they tell what was introduced from what was only passed on.
+
+    known: the judgement of each row so far
+    """
+
+    def __init__(self, graph: RowGraph, replays: Replays, seconds: float | None) -> None:
+        self.known: list[Isolated | None] = []
+        self._graph = graph
+        self._replays = replays
+        self._left = inf if seconds is None else (1 - _FOR_ALARMS) * seconds * 1e9
+        self._left_for_alarms = inf if seconds is None else _FOR_ALARMS * seconds * 1e9
+        self._left_for_proofs = inf if seconds is None else _FOR_PROOFS * seconds * 1e9
+        self._left_out: set[int] = set()
+        self._introduced: set[int] = set()
+        self._tainted: set[int] = set()
+        self._unproven: set[int] = set()
+
+    @property
+    def seconds_left(self) -> float:
+        return (self._left + self._left_for_alarms) / 1e9
+
+    def judged(self, place: int, row: MeasuredPair) -> MeasuredPair:
+        """Return a row with its final verdict; the rows before it have theirs."""
+        fed = self._graph.compared[place].rows
+        if any(at in self._tainted or at in self._introduced for at in fed):
+            self._tainted.add(place)
+        proven = not any(at in self._unproven for at in fed)
+        alone = self._isolated(place, row)
+        self.known.append(alone)
+        # an error too small to be seen where it was made may grow until it is: nothing downstream is excused then
+        if not proven or (not _is_proof(alone) and row.compared and not self._equal(place)):
+            self._unproven.add(place)
+        if alone is not None and row.systematic is not None and row.status in ("match", "mismatch"):
+            row = self._combined(place, row, row.systematic, alone)
+        if row.differs and place not in self._tainted:
+            self._introduced.add(place)
+        return row
+
+    def _combined(self, place: int, row: MeasuredPair, systematic: Systematic, alone: Isolated) -> MeasuredPair:
+        excused = place not in self._tainted and not _certain(row, systematic)
+        if row.differs and excused and place in self._unproven and not _is_slight(systematic):
+            excused = alone.status == "match" and self._prove(place)
+        if alone.status == "match" and row.differs and excused:
+            share = row.metrics.rel_l2 if row.metrics and row.metrics.rel_l2 is not None else 0.0
+            note = f"differs by {percent(share)} of propagated rounding; the operation introduces nothing"
+            return matching(replace(row, systematic=replace(systematic, failed=(), note=note)))
+        if alone.ill_conditioned and row.differs and excused:
+            metrics = replace(row.metrics, mismatched=0) if row.metrics else None
+            return replace(row, status="inconclusive", reason=alone.reason, required=None, metrics=metrics)
+        if alone.status == "mismatch" and not self._made_inside(place):
+            self._introduced.add(place)
+            if row.status == "match":
+                reason = alone.reason or "it is not what its inputs give"
+                part = FailedPart("alone", alone.residual or 0.0, alone.limit or 0.0, f"small, yet wrong: {reason}")
+                systematic = replace(systematic, failed=(part,), note=None)
+                return replace(row, status="mismatch", reason=part.text, systematic=systematic)
+        return row
+
+    def _isolated(self, place: int, row: MeasuredPair) -> Isolated | None:
+        if (
+            not row.compared
+            or row.is_evidence
+            or row.tolerance is None
+            or row.tolerance.rule not in ("default", "exact")
+        ):
+            return None
+        if self._equal(place) and all(self._equal(at) for at in self._graph.compared[place].rows):
+            return Isolated(status="match", residual=0.0)
+        cost = self._replays.cost(place)
+        if row.differs and place not in self._tainted and cost <= self._left_for_alarms:
+            self._left_for_alarms -= cost
+        elif cost <= self._left:
+            self._left -= cost
+        else:
+            self._left_out.add(place)
+            return None
+        return self._replays.judged(place)
+
+    def _prove(self, place: int) -> bool:
+        """Compute again what was left out before an alarming row; True if none of it introduces anything."""
+        chain, waiting = {place}, [place]
+        while waiting:
+            fed = [at for at in self._graph.compared[waiting.pop()].rows if at in self._unproven and at not in chain]
+            chain.update(fed)
+            waiting.extend(fed)
+        wanted = sorted(chain & self._left_out)
+        cost = sum(self._replays.cost(at) for at in wanted)
+        unknown = any(
+            not _is_proof(self.known[at]) and not self._equal(at) and self._graph.rows[at].compared
+            for at in chain - self._left_out
+        )
+        if unknown or cost > self._left_for_proofs:
+            return False
+        self._left_for_proofs -= cost
+        for at in wanted:
+            self.known[at] = self._replays.judged(at)
+        self._left_out -= chain
+        proven = all(alone is not None and alone.status == "match" for alone in (self.known[at] for at in wanted))
+        if proven:
+            self._unproven -= chain
+        return proven
+
+    def _equal(self, place: int) -> bool:
+        row = self._graph.rows[place]
+        metrics, basis = row.metrics, row.basis
+        if row.layout_cause is not None:
+            return False
+        return metrics is not None and metrics.max_abs in (0, None) and basis is not None and not basis.conflicting
+
+    def _made_inside(self, place: int) -> bool:
+        """Return whether something that ran inside this call is to blame already."""
+        call = self._graph.calls.of(place)
+        if self._graph.rows[place].role == "input" or not call.inner:
+            return False
+        begin = min([*call.inputs, *call.inner])
+        return any(begin <= at < place for at in self._introduced)
+
+    def notes(self, rows: Sequence[MeasuredPair]) -> Iterator[Note]:
+        """Say what computing operations again has shown, and what there was no time for."""
+        counted = Counter(alone.status for alone in self.known if alone is not None)
+        largest = max((_share(row) for row in rows if row.status == "match"), default=0.0)
+        if counted["match"] and largest and not any(row.differs for row in rows):
+            kind = _coarsest_name(rows)
+            unknown = f"; {counted['unknown']:,} could not be computed again" if counted["unknown"] else ""
+            yield Note(
+                "other",
+                None,
+                f"Differences grow to {percent(largest)} by propagated {kind} rounding; none of {counted['match']:,} "
+                f"operations introduces an error{unknown}",
+            )
+        if self._left_out:
+            count = len(self._left_out)
+            rows_left = "1 row was" if count == 1 else f"{count:,} rows were"
+            text = f"{rows_left} not computed again, for want of time; --isolate or --effort full judges all of them"
+            yield Note("not_searched", None, text)
+
+
+def is_found_alone(row: MeasuredPair) -> bool:
+    """True for an error that only computing the operation again has shown: its values are near the reference's."""
+    return row.systematic is not None and any(part.part == "alone" for part in row.systematic.failed)
+
+
+def _is_proof(alone: Isolated | None) -> bool:
+    """True if it is known what an operation introduced: nothing, an error, or rounding that it makes large."""
+    return alone is not None and (alone.status != "unknown" or alone.ill_conditioned)
+
+
+def _is_slight(systematic: Systematic) -> bool:
+    """True if a row is beyond its limits by little, and only by the amount of its difference."""
+    return all(part.part in _AMOUNTS and part.figure <= _SLIGHT * part.limit for part in systematic.failed)
+
+
+def _certain(row: MeasuredPair, systematic: Systematic) -> bool:
+    """True for a mismatch whatever it was computed from: a layout, other masks or ids, NaN that only one side has."""
+    basis = row.basis
+    strange = row.layout_cause is not None or (basis is not None and (basis.conflicting or basis.both_nan))
+    return bool(strange) or any(part.part in ("mask", "exact") for part in systematic.failed)
+
+
+def _share(row: MeasuredPair) -> float:
+    """The relative difference of a row that was computed."""
+    if row.is_evidence or row.systematic is None or row.metrics is None:
+        return 0.0
+    share = row.metrics.rel_l2
+    return share if share is not None and isfinite(share) else 0.0
+
+
+def _coarsest_name(rows: Sequence[MeasuredPair]) -> str:
+    types = {row.systematic.dtype for row in rows if row.systematic is not None and not row.is_evidence}
+    return short_name(max(types, key=lambda name: dtypes.eps_of(dtypes.from_name(name)), default="float32"))
 
 
 @final
@@ -39,7 +245,7 @@ class UpstreamNoise:
             return row
         reasons = reasons_of(row.basis, systematic, equal_nan=equal_nan)
         if not reasons:
-            return _matching(row)
+            return matching(row, reason=row.reason if row.status == "match" else None)
         required = required_of(row.basis, equal_nan=equal_nan)
         return replace(row, status="mismatch", reason="; ".join(reasons), required=required)
 
@@ -59,16 +265,13 @@ class UpstreamNoise:
         return level if self._from_the_start or level > limits_for(dtype).quiet else None
 
 
-def _matching(row: MeasuredPair) -> MeasuredPair:
+def matching(row: MeasuredPair, reason: str | None = None) -> MeasuredPair:
     """Return a row that matches as a whole, so that none of its elements counts as mismatched."""
-    metrics = row.metrics
-    if metrics is None:
-        return replace(row, status="match", reason=None, required=None)
-    reason = "no elements to compare" if metrics.elements == 0 else None
-    return replace(row, status="match", reason=reason, required=None, metrics=replace(metrics, mismatched=0))
+    metrics = replace(row.metrics, mismatched=0) if row.metrics is not None else None
+    return replace(row, status="match", reason=reason, required=None, metrics=metrics)
 
 
 def _begins_with_inputs(rows: Sequence[MeasuredPair]) -> bool:
-    """Whether the inputs of the model itself were recorded, and with them all that there is upstream."""
+    """True if the inputs of the model itself were recorded, and with them all that there is upstream."""
     first = next((row.record for row in rows if row.record is not None and not row.is_evidence), None)
     return first is not None and first.seq is not None and first.role == "input" and first.parent is None

@@ -1,4 +1,4 @@
-"""One trace alone: the statistics of its tensors, or all tensors of one shape against each other."""
+"""Summarise one trace alone: statistics of its tensors, or all tensors of one shape against each other."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""From stage results to the Comparison: its pairs, verdict, counts and warnings."""
+"""Build the Comparison from stage results: pairs, verdict, counts and warnings."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from firstdiff import __version__
@@ -15,9 +15,8 @@ from firstdiff.comparing.pair_comparison import LayoutFinding
 from firstdiff.comparing.rows import audio_warnings
 from firstdiff.locate import Located, LocatedPair, MeasuredPair
 from firstdiff.pairing import Match, PairingResult
-from firstdiff.schema import Comparison, Diagnosis, Note, Pair, Side, Status, Summary, Verdict
-from firstdiff.trace import Key, Trace
-from firstdiff.trace.record import is_function_op
+from firstdiff.schema import Comparison, Diagnosis, Note, Pair, Side, Summary, Verdict
+from firstdiff.trace import Trace
 
 _ROUNDING = 1e-9
 THE_SAME = "reference and candidate are the same: they can only match"
@@ -25,7 +24,7 @@ THE_SAME = "reference and candidate are the same: they can only match"
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found out after measuring, by the index of the row.
+    """Findings after measuring, by the index of the row.
 
     layouts: rows that would agree in another layout
     causes: the likeliest first
@@ -52,6 +51,7 @@ def comparison_of(
     timings: Mapping[str, float],
     *,
     complete: bool = True,
+    control: Trace | None = None,
 ) -> Comparison:
     """Put the stages' results together; an incomplete comparison is never a match."""
     pairs = tuple(_pair(row, findings) for row in located.pairs)
@@ -82,6 +82,7 @@ def comparison_of(
         notes=(*left_out, *located.notes, *findings.notes),
         timings=timings,
         complete=complete,
+        control=None if control is None else Side(control.path, len(control)),
     )
 
 
@@ -141,6 +142,7 @@ def _pair(located: LocatedPair, findings: Findings) -> Pair:
         origin_estimated=located.estimated,
         isolated=located.isolated,
         systematic=row.systematic,
+        controlled=row.controlled,
     )
 
 
@@ -159,34 +161,15 @@ def verdict_of(
     """
     if not any(pair.metrics is not None for pair in pairs):
         return "mismatch" if summary.mismatch else "not_compared"
-    against = summary.mismatch + summary.failed + omitted
+    against = summary.mismatch + summary.failed + summary.inconclusive + omitted
     if not allow_missing:
-        against += _lone(pairs, "missing")
+        against += summary.missing
     if not allow_extra:
-        against += _lone(pairs, "extra")
+        against += summary.extra
     if not allow_partial:
         against += sum(_part(pair, "reference_coverage", shard=allow_missing) for pair in pairs)
         against += sum(_part(pair, "candidate_coverage", shard=allow_extra) for pair in pairs)
     return "mismatch" if against else "match"
-
-
-def _lone(pairs: Sequence[Pair], status: Status) -> int:
-    """Count the tensors on one side only, inputs of compared functions left out.
-
-    A capture writes such an input only if no tensor in the trace is it: a cast that only one side needs makes one.
-    """
-    compared = {pair.key for pair in pairs if pair.metrics is not None}
-    lone = (pair for pair in pairs if pair.status == status)
-    return sum(not (_is_function_input(pair) and _output_key(pair) in compared) for pair in lone)
-
-
-def _is_function_input(pair: Pair) -> bool:
-    """True for an input of a torch function rather than of a module."""
-    return pair.role == "input" and is_function_op(pair.op)
-
-
-def _output_key(pair: Pair) -> str:
-    return str(replace(Key.parse(pair.key), role="output", slot="0"))
 
 
 def _part(pair: Pair, side: str, *, shard: bool) -> bool:
@@ -218,6 +201,8 @@ def summary_of(pairs: Sequence[Pair]) -> Summary:
         failed=count("failed"),
         elements=compared,
         coverage=compared / there if there else 0.0,
+        rewritten=count("rewritten"),
+        inconclusive=count("inconclusive"),
     )
 
 

@@ -1,0 +1,199 @@
+"""Rows that are what their own inputs give are excused, and no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import firstdiff as fd
+from firstdiff.comparing import Options, explain_pair, settling
+from firstdiff.schema import Comparison, Pair
+from firstdiff.trace import Trace
+from tests.capturing.models import captured
+from tests.locate.models import Shuffled, change, model, trace
+
+VALUES = torch.randn(48, 64, generator=torch.Generator().manual_seed(2))
+
+
+class Unknown(nn.Module):
+    """An operation that no table has, with a tiny error to switch on."""
+
+    def __init__(self, error: float) -> None:
+        super().__init__()
+        self.error = error
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(5))
+        return torch.from_numpy(x.numpy() * (1 + self.error * noise.numpy()))
+
+
+class Cancelling(nn.Module):
+    """A sum that loses its leading digits, so that any error before it grows a thousandfold."""
+
+    def __init__(self, *, error: float = 0.0, order: torch.Tensor | None = None, opaque: bool = True) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.product = Shuffled(64, 64)
+        self.product.order = order
+        self.inner = Unknown(error) if opaque else nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sub(self.inner(torch.add(self.product(x), 1000.0)), 1000.0)
+
+
+def side(path: Path, **options: object) -> Trace:
+    return captured(Cancelling(**options), path, VALUES, params="all")  # type: ignore[arg-type]
+
+
+def row_of(found: Comparison, key: str) -> Pair:
+    return next(pair for pair in found.pairs if pair.key == key)
+
+
+def test_rounding_that_a_sum_has_made_large_is_no_error(tmp_path: Path) -> None:
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(1))
+    found = fd.compare(side(tmp_path / "r", opaque=False), side(tmp_path / "c", opaque=False, order=order))
+    row = row_of(found, "root.sub")
+    assert found.verdict == "match"
+    assert row.systematic is not None
+    assert "propagated rounding; the operation introduces nothing" in (row.systematic.note or "")
+
+
+def test_an_error_of_an_operation_that_cannot_be_computed_again_is_not_excused(tmp_path: Path) -> None:
+    """It passes where it is made; the row that shows it is what its own inputs give."""
+    found = fd.compare(side(tmp_path / "r"), side(tmp_path / "c", error=1e-6))
+    assert row_of(found, "inner").status == "match"
+    shown = row_of(found, "root.sub")
+    assert shown.isolated is not None
+    assert (shown.status, shown.isolated.status) == ("mismatch", "match")
+    assert found.verdict == "mismatch"
+
+
+def test_explaining_a_row_judges_it_as_comparing_does(tmp_path: Path) -> None:
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(1))
+    sides = side(tmp_path / "r", opaque=False), side(tmp_path / "c", opaque=False, order=order)
+    found = explain_pair(*sides, "root.sub", Options())
+    row = row_of(fd.compare(*sides), "root.sub")
+    assert (found.status, found.reason, found.isolated) == (row.status, row.reason, row.isolated)
+    assert found.status == "match"
+
+
+@pytest.mark.parametrize("effort", [0, None])
+def test_nothing_is_excused_that_there_was_no_time_for(tmp_path: Path, effort: float | None) -> None:
+    found = fd.compare(side(tmp_path / "r"), side(tmp_path / "c", error=1e-6), effort=effort)
+    assert found.verdict == "mismatch"
+
+
+def test_an_alarm_is_proven_to_be_rounding_though_the_time_was_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(1))
+    sides = side(tmp_path / "r", opaque=False), side(tmp_path / "c", opaque=False, order=order)
+    monkeypatch.setattr(settling, "_FOR_ALARMS", 1.0)  # nothing is left for rows that do not alarm
+    monkeypatch.setattr(settling, "_SLIGHT", 1.0)
+    assert fd.compare(*sides).verdict == "match"
+    monkeypatch.setattr(settling, "_FOR_PROOFS", 0.0)
+    assert fd.compare(*sides).verdict == "mismatch"
+
+
+@pytest.mark.parametrize(("step", "verdict"), [(2.0**-23, "match"), (2.0**-20, "mismatch")])
+def test_a_sigmoid_near_0_is_right_to_a_step_of_1(tmp_path: Path, step: float, verdict: str) -> None:
+    low, signs = VALUES - 13.0, torch.where(VALUES > 0, 1.0, -1.0)
+    reference = captured(nn.Sequential(nn.Sigmoid()), tmp_path / "r", low)
+    other = nn.Sequential(nn.Sigmoid())
+    other[0].register_forward_hook(lambda module, given, made: made + step * signs)
+    found = fd.compare(reference, captured(other, tmp_path / "c", low))
+    assert found.verdict == verdict
+
+
+def test_wrong_weights_are_found_in_another_precision(tmp_path: Path) -> None:
+    made = change(model(shuffled=True, dtype=torch.bfloat16), "layers.1.attn.qkv!weight")
+    found = fd.compare(trace(model(), tmp_path / "r"), trace(made, tmp_path / "c"))
+    assert found.verdict == "mismatch"
+    assert found.first_divergence is not None
+    assert found.first_divergence.key == "layers.1.attn.qkv.linear"
+
+
+def test_what_inherits_an_introduced_error_is_not_excused(tmp_path: Path) -> None:
+    found = fd.compare(
+        trace(model(), tmp_path / "r"), trace(change(model(shuffled=True), "layers.0.ln_1!eps"), tmp_path / "c")
+    )
+    assert found.first_divergence is not None
+    assert found.first_divergence.key == "layers.0.ln_1"
+    final = row_of(found, "head")
+    assert final.isolated is not None
+    assert (final.status, final.origin, final.isolated.status) == ("mismatch", "inherited", "match")
+    assert not any("propagated" in (pair.systematic.note or "") for pair in found.pairs if pair.systematic)
+
+
+class OtherOrder(nn.Linear):
+    """A matrix product that is summed in another order."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        order = torch.randperm(self.in_features, generator=torch.Generator().manual_seed(4))
+        return nn.functional.linear(x[:, order], self.weight[:, order], self.bias)
+
+
+def ill_conditioned(path: Path, kind: type[nn.Linear], error: float = 0.0) -> Trace:
+    """Products of which nearly nothing is left, then one that is sound."""
+    torch.manual_seed(0)
+    made = nn.Sequential(kind(64, 64, bias=False), nn.Linear(64, 16))
+    weight = made[0].weight.data
+    weight[:, 32:] = -weight[:, :32]
+    weight += 1e-6 * torch.randn(64, 64, generator=torch.Generator().manual_seed(3))
+    made[0].weight.data = weight * (1 + error)
+    half = 1e3 * torch.randn(48, 32, generator=torch.Generator().manual_seed(1))
+    return captured(made, path, torch.cat([half, half], 1), params="all", level="module")
+
+
+def test_a_reference_that_rounding_decides_is_inconclusive_and_no_pass(tmp_path: Path) -> None:
+    found = fd.compare(ill_conditioned(tmp_path / "r", nn.Linear), ill_conditioned(tmp_path / "c", OtherOrder))
+    row = row_of(found, "0")
+    assert row.status == "inconclusive"
+    assert "the reference is ill-conditioned here" in (row.reason or "")
+    assert row_of(found, "1").status == "match"
+    assert found.verdict == "mismatch"
+
+
+def test_an_error_larger_than_that_of_an_ill_conditioned_reference_is_one(tmp_path: Path) -> None:
+    found = fd.compare(ill_conditioned(tmp_path / "r", nn.Linear), ill_conditioned(tmp_path / "c", OtherOrder, 0.1))
+    assert row_of(found, "0").status == "mismatch"
+
+
+class Scaled(nn.Module):
+    """A tensor times a number, in one of two orders."""
+
+    def __init__(self, *, first: bool) -> None:
+        super().__init__()
+        self.first = first
+        self.register_buffer("factor", torch.tensor(0.998))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.mul(self.factor, x) if self.first else torch.mul(x, self.factor)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_number_near_1_rounds_a_tensor_in_one_direction(tmp_path: Path, first: bool) -> None:
+    """Kernels round the number to bfloat16, or the product, by which most values stay what they are."""
+    reference = captured(Scaled(first=first), tmp_path / "r", VALUES)
+    assert fd.compare(reference, captured(Scaled(first=first), tmp_path / "c", VALUES.bfloat16())).verdict == "match"
+
+
+class Shifted(nn.Module):
+    """A sum with a number, as an eps is added to a variance."""
+
+    def __init__(self, number: float) -> None:
+        super().__init__()
+        self.number = number
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.rsqrt(torch.add(x * x + 1.0, self.number))
+
+
+def test_an_eps_of_a_few_roundings_is_found_where_it_is_added(tmp_path: Path) -> None:
+    sides = (captured(Shifted(eps), tmp_path / f"{eps}", VALUES) for eps in (1e-6, 3e-6))
+    first = fd.compare(*sides).first_divergence
+    assert first is not None
+    assert first.key == "root.add@1"
