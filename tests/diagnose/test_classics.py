@@ -1,4 +1,4 @@
-"""What engineers meet again and again, each by the name the table of causes has for it."""
+"""Common porting mistakes, each diagnosed by its cause code."""
 
 from __future__ import annotations
 

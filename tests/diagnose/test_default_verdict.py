@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import firstdiff as fd
+from firstdiff.trace import Trace
+from tests.capturing.models import captured
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -46,3 +52,25 @@ def test_the_channel_that_the_verdict_is_about_is_where_the_error_is() -> None:
 def test_a_healthy_run_has_no_cause() -> None:
     reference, candidate = runs("none")
     assert fd.compare(reference, candidate).verdict == "match"
+
+
+def recorded(path: Path, dtype: torch.dtype, fault: str = "none") -> Trace:
+    """A small model in a type, its weights recorded."""
+    torch.manual_seed(0)
+    hidden = nn.GELU(approximate="tanh" if fault == "tanh" else "none")
+    made = nn.Sequential(nn.Linear(96, 128), hidden, nn.Linear(128, 64))
+    if fault == "weights":
+        made[2].weight.data *= 1.01
+    values = 2 * torch.randn(64, 96, generator=torch.Generator().manual_seed(3))
+    return captured(made.to(dtype), path, values.to(dtype), params="all")
+
+
+@pytest.mark.parametrize(
+    ("fault", "key", "cause"), [("weights", "2", "weights.differ"), ("tanh", "1", "activation.kind")]
+)
+def test_an_error_below_one_rounding_of_each_element_is_named(tmp_path: Path, fault: str, key: str, cause: str) -> None:
+    found = fd.compare(recorded(tmp_path / "r", torch.float32), recorded(tmp_path / "c", torch.bfloat16, fault))
+    assert found.first_divergence is not None
+    assert found.first_divergence.key == key
+    assert found.diagnosis[0].cause == cause
+    assert not any("came in with them" in note.text for note in found.notes)

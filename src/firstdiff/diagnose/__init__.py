@@ -1,4 +1,4 @@
-"""What caused it: every hypothesis is tested on the numbers of the rows where an error was introduced."""
+"""Find causes: test every hypothesis on the values of the rows where an error was introduced."""
 
 from firstdiff.diagnose.case import Both, Case
 from firstdiff.diagnose.diagnosing import Diagnosed, diagnose, sites_of

@@ -1,4 +1,4 @@
-"""One row that differs, and all that a hypothesis may want to know of it. Everything is read when first asked for."""
+"""The case of one row that differs: its values, inputs, weights and operations, each read on first use."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from firstdiff.diagnose.sample import first_nonfinite, part_in_words, part_to_lo
 from firstdiff.diagnose.scene import Scene, as_recorded
 from firstdiff.dtypes import doubles
 from firstdiff.judge.tolerance import default_factor
+from firstdiff.locate.replay import is_of_each_element, rounds_once
 from firstdiff.ops import Plan
 from firstdiff.ops.residuals import fit_limit
+from firstdiff.trace import Tensor
 
 # a candidate whose own inputs are known is held to this part of what a single operation may leave over at most
 _OWN_INPUTS_SHARE = 0.5
+_FEW_BEFORE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ class Case:
 
     @property
     def slot(self) -> str:
-        """Which of the inputs or outputs of its call it is."""
+        """The slot among the inputs or outputs of its call."""
         return self.row.record.slot if self.row.record else ""
 
     @property
@@ -129,14 +132,14 @@ class Case:
 
     @cached_property
     def expected(self) -> np.ndarray:
-        """What the candidate should have: the reference's operation on the candidate's own inputs, where it can be
-        computed again, so that what was wrong before does not blur the picture; else the reference's values.
+        """The correct values: the reference's operation on the candidate's own inputs where it can be computed again,
+        so that earlier errors do not count; else the reference's values.
         """
         return self._expected[0]
 
     @property
     def own_inputs(self) -> bool:
-        """Whether `expected` was computed from the candidate's own inputs."""
+        """True if `expected` was computed from the candidate's own inputs."""
         return self._expected[1]
 
     @cached_property
@@ -149,31 +152,43 @@ class Case:
 
     @cached_property
     def floor(self) -> Floor:
-        """What counts as the same here."""
+        """The noise floor that a prediction of the candidate's values must reach."""
         steps = default_factor(*(source.dtype for source in self.row.sources or ()))
         if self.own_inputs:
             steps = min(steps, _OWN_INPUTS_SHARE * fit_limit(self.dtype))
-        elif self.row.systematic is not None and self.row.systematic.failed:
+        if self.row.systematic is not None and self.row.systematic.failed:
             # each element may be within rounding, yet all of them together are not
-            steps = min(steps, noise_steps(self.expected, self.candidate, self.dtype))
+            steps = min(steps, noise_steps(self.expected, self.candidate, self.dtype, self.own_inputs))
+            floor = Floor(self.candidate, self.dtype, steps)
+            return self._stricter(steps) if floor.fit(self.expected).reaches_floor else floor
         return Floor(self.candidate, self.dtype, steps)
 
+    def _stricter(self, steps: float) -> Floor:
+        """Return a floor that sees what no element shows alone, where one operation on own inputs leads here."""
+        functions = [operation.function for operation in self.operations if operation.own_inputs]
+        once = self.own_inputs and len(functions) == len(self.operations) == 1 and rounds_once(functions[0])
+        each = once and is_of_each_element(functions[0])
+        return Floor(self.candidate, self.dtype, steps, rounded_once=once, each_element=each)
+
     def fit(self, predicted: np.ndarray) -> Fit:
-        """How well a prediction of the candidate's values fits them; `fit.worst` up to 1 is down to the floor."""
+        """Fit a prediction to the candidate's values; it reaches the floor if `fit.worst` is at most 1."""
         return self.floor.fit(predicted)
 
     def fit_of(self, operation: Operation, plan: Plan) -> Fit | None:
-        """How well the candidate fits an operation with something changed; None where it cannot be computed."""
+        """Fit the result of a changed operation to the candidate's values; None if it cannot be computed."""
         predicted = operation.run(plan)
         return None if predicted is None else self.fit(predicted)
 
     @cached_property
     def unexplained(self) -> Fit:
-        """What is to be explained: `expected` against the candidate."""
+        """The fit of `expected`, before any explanation."""
         return self.fit(self.expected)
 
     def falls_to(self, fit: Fit) -> str:
         """The second half of a sentence of evidence: what a change does to the greatest difference."""
+        if self.floor.rounded_once and fit.reaches_floor:
+            worst = self.unexplained.worst
+            return f"the difference falls from {worst:.2g} times what one rounding leaves to within one rounding"
         return f"the greatest difference falls from {self.unexplained.max_abs:.2g} to {fit.max_abs:.2g}"
 
     @cached_property
@@ -183,7 +198,7 @@ class Case:
 
     @cached_property
     def inputs(self) -> Mapping[str, Both]:
-        """What went into the operation, by slot."""
+        """The inputs of the operation by slot."""
         slots = self._scene.values.slots(self._place) if self.role != "input" else {}
         return {slot: self._both(at) for slot, at in slots.items()}
 
@@ -197,6 +212,11 @@ class Case:
         """The records do not tell what the row was computed from: `sources` are what came before it."""
         return self._scene.graph.compared[self._place].guessed
 
+    def before(self) -> tuple[Both, ...]:
+        """The few compared rows that stand just before this one, the nearest first."""
+        places = range(self._place - 1, max(-1, self._place - 1 - _FEW_BEFORE), -1)
+        return tuple(self._both(at) for at in places if not self._scene.rows[at].is_evidence)
+
     @cached_property
     def params(self) -> Mapping[str, Both]:
         """The weights of the operation by the names it has for them."""
@@ -205,6 +225,26 @@ class Case:
             name: Both(row.key, as_recorded(row.reference), as_recorded(row.candidate), row.differs)
             for name, row in rows.items()
         }
+
+    @cached_property
+    def candidate_operands(self) -> Mapping[str, Tensor]:
+        """The tensors that the candidate's own node read, by slot, whatever the reference has in their place."""
+        return self._operands(self.row.candidate, 1)
+
+    def reference_operand(self, slot: str) -> np.ndarray | None:
+        """Return the tensor that the reference's node read in a slot, as recorded."""
+        return as_recorded(self._operands(self.row.reference, 0).get(slot))
+
+    def sources_of(self, tensor: Tensor) -> tuple[Tensor | None, ...]:
+        """The tensors of the candidate that one of its tensors was computed from."""
+        return tuple(self._scene.by_seq[1].get(seq) for seq in tensor.record.sources)
+
+    def _operands(self, tensor: Tensor | None, side: int) -> dict[str, Tensor]:
+        slots = tensor.record.attrs.get("inputs") if tensor is not None else None
+        if tensor is None or not isinstance(slots, list) or len(slots) != len(tensor.record.sources):
+            return {}
+        found = (self._scene.by_seq[side].get(seq) for seq in tensor.record.sources)
+        return {str(slot): item for slot, item in zip(slots, found, strict=True) if item is not None}
 
     def hidden(self) -> Iterator[Case]:
         """Rows that lead to this one and were let pass, and yet are not what they should be, the earliest first."""
@@ -216,7 +256,7 @@ class Case:
                 yield case
 
     def floor_of(self, values: np.ndarray) -> Floor:
-        """What counts as the same as other values of the candidate."""
+        """Return the noise floor of other values of the candidate."""
         return Floor(values, self.dtype, default_factor(*(source.dtype for source in self.row.sources or ())))
 
     def after(self, predicted: np.ndarray | None, operation: Operation | None) -> Case:

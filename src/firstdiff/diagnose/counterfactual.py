@@ -58,11 +58,11 @@ class Trial:
         return self.operation.key
 
     def run(self, plan: Plan) -> np.ndarray | None:
-        """What the candidate's row would be."""
+        """Return the row that a plan predicts; None if it cannot be computed."""
         return self.operation.run(plan)
 
     def fit(self, plan: Plan) -> Fit | None:
-        """How well that fits what it is; None where it cannot be computed."""
+        """Fit the row that a plan predicts to the candidate's; None if it cannot be computed."""
         return self.case.fit_of(self.operation, plan)
 
 
@@ -79,7 +79,7 @@ class Counterfactual(Hypothesis):
 
     @abstractmethod
     def variants(self, trial: Trial) -> Iterable[Variant]:
-        """What the candidate may have computed instead."""
+        """Yield the operations that the candidate may have computed instead."""
 
     def test(self, case: Case) -> Iterator[Explanation]:
         """Each variant against what the candidate has."""

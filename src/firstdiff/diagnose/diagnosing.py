@@ -1,4 +1,4 @@
-"""From located rows to causes: which rows are diagnosed, every hypothesis put to the test, several causes at once."""
+"""Diagnose located rows: test every hypothesis on each, alone and two causes together."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ _MOST_SITES = 12
 _WORTH_GOING_ON = 0.75
 # what a cause found for a part of an operation loses where one for the whole of it fits
 _A_PART_ALONE = 0.75
+# parts of the verdict that come from computing an operation again
+_FOUND_ALONE = ("alone", "local")
 # the second of two causes explains less, and comes second
 _SECOND = 0.4
 
@@ -81,10 +83,10 @@ def diagnose(
 
 
 def sites_of(located: Located) -> list[int]:
-    """Return the rows to diagnose: where errors were introduced, in order, and the first divergence."""
-    sites = [site.pair for site in located.divergences]
+    """Return the rows to diagnose: the first divergence, then where errors were introduced, in order."""
     first = [located.first_divergence.pair] if located.first_divergence else []
-    return list(dict.fromkeys([*sites, *first]))[:_MOST_SITES]
+    sites = [site.pair for site in located.divergences]
+    return list(dict.fromkeys([*first, *sites]))[:_MOST_SITES]
 
 
 class Examined:
@@ -118,7 +120,7 @@ class Examined:
         return as_diagnoses(order, case.unexplained, case.candidate.size) or self._unknown()
 
     def _before(self) -> tuple[Diagnosis, ...]:
-        """What goes into the row was let pass, and is wrong all the same: then its cause is the cause."""
+        """Return the causes of an input that is wrong although it is within its tolerance."""
         for source in self._case.hidden():
             found = Examined([source], self._table).diagnoses()
             if found:
@@ -174,6 +176,9 @@ class Examined:
                 Diagnosis(one.cause, 1.0 - one.doubt, one.evidence, one.fix, one.fit.max_abs)
                 for one in ROUNDING.test(case)
             )
+        failed = case.row.systematic.failed if case.row.systematic else ()
+        if any(part.part in _FOUND_ALONE for part in failed):
+            return self._unknown()  # computed again from its own inputs, the row is more than rounding off
         if case.own_inputs and not case.fit(case.reference).reaches_floor:
             self._note("no_cause", f"{case.key} is what its own inputs give: the error came in with them")
         else:
@@ -220,7 +225,7 @@ def _as_explanation(known: Diagnosis) -> Explanation:
 
 
 def _record_next(case: Case) -> str:
-    """What would tell more."""
+    """Return advice on what to record to find the cause."""
     if case.op is None:
         return "record op, attrs, inputs and parameters of the reference (fd.capture does), to compute it again"
     if not case.inputs and case.role != "input":

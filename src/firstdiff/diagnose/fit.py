@@ -1,4 +1,4 @@
-"""How well a prediction fits what the candidate has, counted in what rounding and healthy noise leave."""
+"""Fit predictions to the candidate's values, in units of rounding and healthy noise."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import final
 import numpy as np
 
 from firstdiff import dtypes
+from firstdiff.judge.alone import parts_alone
 
 # what masks put in place of minus infinity: no part of how large values are
 _FILLER = 1e30
 # the greatest of some ten thousand healthy elements stays within so many deviations
 _DEVIATIONS = 6.0
 _LEAST_STEPS = 2.0
+# one rounding is at most half a step
+_LEAST_STEPS_ALONE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +40,25 @@ class Fit:
 
 @final
 class Floor:
-    """What counts as the same: `steps * eps * (std + |value|)` of the candidate's values; whole numbers are exact."""
+    """The noise floor `steps * eps * (std + |value|)` of the candidate's values; 0 for integers.
 
-    def __init__(self, candidate: np.ndarray, dtype: np.dtype, steps: float) -> None:
+    rounded_once: a prediction must also be within one rounding as a whole, as isolation asks: 1 % on every value of a
+        bf16 tensor is less than the rounding of any of them
+    each_element: the operation is one on each element alone
+    """
+
+    def __init__(
+        self,
+        candidate: np.ndarray,
+        dtype: np.dtype,
+        steps: float,
+        *,
+        rounded_once: bool = False,
+        each_element: bool = False,
+    ) -> None:
         self._candidate = candidate
+        self.rounded_once = rounded_once
+        self._each_element = each_element
         self._finite = np.isfinite(candidate)
         self._all_finite = bool(self._finite.all())
         self.steps = steps
@@ -59,12 +77,19 @@ class Floor:
         if difference.size == 0:
             return Fit(0.0, 0.0, 0.0)
         units = np.where(difference == 0, 0.0, difference / self.allowed)
-        return Fit(float(units.max()), float(np.sqrt(np.mean(units * units))), float(difference.max()))
+        worst = float(units.max())
+        if self.rounded_once and worst <= 1.0:
+            parts = parts_alone(predicted, self._candidate, self.dtype, each_element=self._each_element)
+            worst = max([worst, *(part.figure / part.limit for part in parts)])
+        return Fit(worst, float(np.sqrt(np.mean(units * units))), float(difference.max()))
 
 
 @np.errstate(all="ignore")
-def noise_steps(expected: np.ndarray, candidate: np.ndarray, dtype: np.dtype) -> float:
-    """Return the steps of a floor above the noise of most elements, once a common factor and offset are taken out."""
+def noise_steps(expected: np.ndarray, candidate: np.ndarray, dtype: np.dtype, alone: bool = False) -> float:
+    """Return the steps of a floor above the noise of most elements, once a common factor and offset are taken out.
+
+    alone: expected values come from the candidate's own inputs, so that one operation is all that differs
+    """
     kept = np.isfinite(expected) & np.isfinite(candidate) & (np.abs(expected) < _FILLER)
     x, y = expected[kept].real, candidate[kept].real
     eps = dtypes.eps_of(dtype)
@@ -74,7 +99,8 @@ def noise_steps(expected: np.ndarray, candidate: np.ndarray, dtype: np.dtype) ->
     factor = float(np.mean((x - x.mean()) * (y - y.mean()))) / spread**2
     rest = y - y.mean() - factor * (x - x.mean())
     deviation = 1.4826 * float(np.median(np.abs(rest)))
-    return max(_LEAST_STEPS, _DEVIATIONS * deviation / (eps * spread))
+    least = _LEAST_STEPS_ALONE if alone else _LEAST_STEPS
+    return max(least, _DEVIATIONS * deviation / (eps * spread))
 
 
 @np.errstate(all="ignore")

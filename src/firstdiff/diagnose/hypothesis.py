@@ -1,4 +1,4 @@
-"""What a hypothesis is: one cause, tested on the numbers of a case."""
+"""The interface of a hypothesis: one cause, tested on the values of a case."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Specific(IntEnum):
-    """How much a cause says; of two that fit, the one that says more comes first.
+    """The specificity of a cause; of two that fit, the more specific one comes first.
 
     SYMPTOM: what the values look like ("uncorrelated", "all zero"): true, but no mistake of somebody's yet
     FORM: how the values are related ("each channel has its own factor"): many mistakes look like that
@@ -73,7 +73,7 @@ class Hypothesis(ABC):
     also: ClassVar[tuple[str, ...]] = ()
 
     def applies(self, case: Case) -> bool:
-        """Whether the test makes sense here at all; it must be cheap. By default: both sides have one shape."""
+        """True if the test makes sense for a case; must be cheap. By default: both sides have one shape."""
         return case.comparable
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""How one recorded tensor was cut out of, or rearranged from, another: by the reference's values."""
+"""Find the slicing or rearrangement that turns one recorded tensor into another, by the reference's values."""
 
 from __future__ import annotations
 

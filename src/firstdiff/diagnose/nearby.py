@@ -1,10 +1,11 @@
-"""What stands near a row: rows before it, beside it and inside it, and what its code goes on with."""
+"""The rows around a case: before it, beside it, inside its module, and the operations that follow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import final
 
 import numpy as np
@@ -15,6 +16,8 @@ from firstdiff.locate import MeasuredPair
 
 # how far back equal values are looked for
 _MOST_EARLIER = 512
+# how many earlier values are tried in the place of an input
+_MOST_IN_PLACE = 24
 # how many rows that match are looked at for an error that was let pass
 _MOST_LET_PASS = 24
 # from the scale of scores to their softmax, inputs counted
@@ -84,8 +87,8 @@ class Nearby:
             row = self._scene.rows[at]
             if row.is_evidence or row.sources is None or not row.sources[0].shape == row.sources[1].shape == shape:
                 continue
-            ours, theirs = (doubles(source.view()[self._part]) for source in row.sources)
-            yield Earlier(row.key, row.name, row.record.op if row.record else None, theirs, ours)
+            reference, candidate = (doubles(source.view()[self._part]) for source in row.sources)
+            yield Earlier(row.key, row.name, row.record.op if row.record else None, candidate, reference)
 
     def again(self) -> list[Again]:
         """The same tensor in the other calls of its module, or at the other steps, in order."""
@@ -108,7 +111,7 @@ class Nearby:
 
     @cached_property
     def goes_round(self) -> bool:
-        """Whether the reference gives what comes out of this call to the next call of the same module."""
+        """True if the reference passes the output of this call to a later call of the same module."""
         record = self._row.record
         if record is None or record.role == "input" or self._row.reference is None:
             return False
@@ -151,6 +154,28 @@ class Nearby:
                     keys = self._scene.rows[given].key, self._scene.rows[at].key
                     yield Instead(*keys, own, other)
 
+    def overwritten(self) -> Iterator[Instead]:
+        """For each input, what the candidate computed before and would fit into the same memory, the last first."""
+        values, rows = self._scene.values, self._scene.rows
+        slots = values.slots(self._place) if self._row.role != "input" and not self._row.is_evidence else {}
+        for given in dict.fromkeys(slots.values()):
+            own = values.candidate(given) if rows[given].compared and not rows[given].is_evidence else None
+            if own is None:
+                continue
+            fitting = (
+                at
+                for at in range(self._place - 1, max(-1, self._place - 1 - _MOST_EARLIER), -1)
+                if at != given and rows[at].compared and not rows[at].is_evidence and self._fits(at, own)
+            )
+            for at in islice(fitting, _MOST_IN_PLACE):
+                other = values.candidate(at)
+                if other is not None and other.size == own.size and not np.array_equal(other.reshape(own.shape), own):
+                    yield Instead(rows[given].key, rows[at].key, own, other.reshape(own.shape))
+
+    def _fits(self, at: int, own: np.ndarray) -> bool:
+        source = self._scene.rows[at].sources
+        return source is not None and source[1].size == own.size and source[1].dtype == own.dtype
+
     def _as_beside(self, places: Sequence[int]) -> Iterator[Beside]:
         for at in places:
             row = self._scene.rows[at]
@@ -172,7 +197,7 @@ class Nearby:
         return found
 
     def leads_to(self, op: str, of: str | None = None) -> bool:
-        """Whether the code that computes the row goes on with an operation of this kind, a few steps later.
+        """True if the same code runs an operation of this kind a few steps after the row.
 
         of: the key of another row, whose code is looked at
         """
@@ -180,7 +205,7 @@ class Nearby:
         return self._any_is(op, [at for at in inner if at > place][:_FEW_STEPS])
 
     def follows(self, op: str, of: str | None = None) -> bool:
-        """Whether the code that computes the row did an operation of this kind, a few steps before."""
+        """True if the same code ran an operation of this kind a few steps before the row."""
         place, inner = self._in_code(of)
         return self._any_is(op, [at for at in inner if at < place][-_FEW_STEPS:])
 
@@ -196,14 +221,14 @@ class Nearby:
 
     @cached_property
     def left_out(self) -> bool:
-        """Whether the candidate ran nothing of what the reference runs inside this module."""
+        """True if the candidate has none of the rows that the reference has inside this module."""
         if self._row.record is None or self._row.is_evidence or self._row.role == "input":
             return False
         inside = [row for row in self._scene.rows if self._is_inside(row)]
         return bool(inside) and not any(row.candidate for row in inside)
 
     def run_again(self) -> Iterator[tuple[str, np.ndarray]]:
-        """What the candidate gave to the parts of this module in calls that the reference does not have."""
+        """Yield the candidate's inputs to submodules of this module in calls that the reference does not have."""
         inside = f"{self._row.name}."
         shape = tuple(taken.stop - taken.start for taken in self._part)
         known = {row.name for row in self._scene.rows if row.reference is not None}

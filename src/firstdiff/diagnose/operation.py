@@ -35,7 +35,7 @@ class Operation:
         return self.plan.function
 
     def run(self, plan: Plan | None = None) -> np.ndarray | None:
-        """What the candidate's row would be if the operation were this one; None where it cannot be computed."""
+        """Return the row that the candidate would have with this operation; None if it cannot be computed."""
         try:
             return self.finish((plan or self.plan).run())
         except (ValueError, IndexError, UsageError):

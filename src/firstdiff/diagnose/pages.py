@@ -1,4 +1,4 @@
-"""The page of every cause: the docstrings of its hypotheses, in words for the reader of a diagnosis."""
+"""The help page of every cause, from the docstrings of its hypotheses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ it with --align."""
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What there is to read about a cause.
+    """The help page of a cause.
 
     code: as a diagnosis states it
     title: one sentence

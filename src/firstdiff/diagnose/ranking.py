@@ -1,4 +1,4 @@
-"""Which explanation comes first, and how sure it is: most explained for least assumed, most specific first."""
+"""Rank explanations and compute their confidence: best fit, fewest assumptions and most specific first."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def ranked(found: Iterable[Explanation], unexplained: Fit, elements: int) -> tup
 
 
 def _covers(better: Explanation, one: Explanation) -> bool:
-    """Whether an explanation says all that a more general one does, and fits."""
+    """True if `better` implies the more general explanation `one`, and fits at least as well."""
     return (
         one.cause in better.implies and better.cause not in one.implies and better.fit.worst <= max(1.0, one.fit.worst)
     )
 
 
 def as_diagnoses(order: Sequence[Explanation], unexplained: Fit, elements: int) -> tuple[Diagnosis, ...]:
-    """What a comparison says of them; what is hardly likely is not told."""
+    """Convert ranked explanations to diagnoses, without the unlikely ones."""
     sure = [(one, round(confidence(one, order, unexplained, elements), _DIGITS)) for one in order]
     likely = [(one, confidence) for one, confidence in sure if confidence >= _LEAST_CONFIDENCE]
     if likely and likely[0][0].fit.reaches_floor and likely[0][1] >= _SETTLED:
@@ -72,7 +72,7 @@ def as_diagnoses(order: Sequence[Explanation], unexplained: Fit, elements: int) 
 
 
 def confidence(one: Explanation, order: Sequence[Explanation], unexplained: Fit, elements: int) -> float:
-    """How likely it is the cause: what its kind is worth, less what rivals, freedom and a small effect take away."""
+    """Return the confidence of an explanation: by its kind, less for rivals, fitted parameters and a small effect."""
     if not one.fit.reaches_floor:
         return _TRUST_PARTLY * explained(one.fit, unexplained) * (1.0 - one.doubt) / (1 + order.index(one))
     sure = _TRUST[one.specific] * (1.0 - one.doubt)
@@ -98,12 +98,12 @@ def _worth_telling(one: Explanation, unexplained: Fit) -> bool:
 
 
 def _gain(fit: Fit, unexplained: Fit) -> float:
-    """How many times smaller the difference gets; up to the floor, beyond which nothing can be told."""
+    """Return the factor by which the difference shrinks, down to the floor at most."""
     return unexplained.worst / max(fit.worst, 1.0)
 
 
 def _weight(one: Explanation) -> float:
-    """What an explanation is worth against its rivals."""
+    """Return the weight of an explanation against its rivals."""
     free = 1.0 + log10(1.0 + one.assumed)
     return _AGAINST_RIVALS[one.specific] * (1.0 - one.doubt) / free / (0.5 + one.fit.rms)
 

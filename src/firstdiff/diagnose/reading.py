@@ -1,4 +1,4 @@
-"""Which operations of the reference a row was computed by, read from its records and confirmed by its own output."""
+"""List the reference's operations that computed a row, read from its records and confirmed by its own output."""
 
 from __future__ import annotations
 

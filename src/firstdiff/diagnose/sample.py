@@ -1,4 +1,4 @@
-"""Which part of a large tensor is looked at: whole slices, so that channels, heads and neighbours stay together."""
+"""Choose the part of a large tensor to examine: whole slices, so that channels, heads and neighbours stay together."""
 
 from __future__ import annotations
 

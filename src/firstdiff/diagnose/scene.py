@@ -1,8 +1,9 @@
-"""All rows of a comparison with what relates them, shared by the cases."""
+"""All rows of a comparison with their graph and values, shared by the cases."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -11,6 +12,7 @@ from firstdiff.errors import ReadError
 from firstdiff.locate import MeasuredPair
 from firstdiff.locate.graph import RowGraph
 from firstdiff.locate.operands import Values
+from firstdiff.trace import Tensor
 
 
 @final
@@ -26,6 +28,14 @@ class Scene:
     def attrs(self, place: int, side: str) -> Mapping[str, Any]:
         tensor = self.rows[place].reference if side == "reference" else self.rows[place].candidate
         return tensor.record.attrs if tensor else {}
+
+    @cached_property
+    def by_seq(self) -> tuple[Mapping[int, Tensor], Mapping[int, Tensor]]:
+        """The tensors of both sides by the time they were recorded, those without a partner too."""
+        sides = [row.reference for row in self.rows], [row.candidate for row in self.rows]
+        found = [{tensor.record.seq: tensor for tensor in side if tensor is not None} for side in sides]
+        one, other = ({seq: tensor for seq, tensor in side.items() if seq is not None} for side in found)
+        return one, other
 
     def param_rows(self, place: int) -> dict[str, MeasuredPair]:
         """The rows of the weights a module or function uses, by the name it has for them."""

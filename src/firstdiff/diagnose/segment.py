@@ -1,4 +1,4 @@
-"""What the reference computes between the last rows the candidate has too and one of its rows, ready to run again."""
+"""The reference's operations from the last rows that the candidate also has to one of its rows, ready to run again."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Segment:
         return budget
 
     def _is_known(self, place: int) -> bool:
-        """Whether the candidate has a row, and no more nor less of it, so that nothing before it matters."""
+        """True if the candidate has all of a row, so that no operation before it is needed."""
         row = self._scene.rows[place]
         whole = row.alignment is None or row.alignment.coverage >= 1.0
         return row.is_evidence or place in self._in_part or (whole and self._has(place))
@@ -128,9 +128,9 @@ class Segment:
         params = values.params(record.name, record.parent)
         if params is None:
             return None
-        ours = {slot: values.reference(at) for slot, at in slots.items()}
+        reference = {slot: values.reference(at) for slot, at in slots.items()}
         again = reproduce(
-            record.op, record.attrs, ours, params, {record.slot: values.reference(place)}, name=record.name
+            record.op, record.attrs, reference, params, {record.slot: values.reference(place)}, name=record.name
         )
         return None if isinstance(again, NotReplayable) else Step(place, record, again.plan, slots)
 

@@ -1,4 +1,4 @@
-"""One number of an operation, solved for so that the candidate fits."""
+"""Solve for one numeric setting of an operation so that its result fits the candidate."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ X = [randn(2, 9, WIDTH)]
 
 
 class Block(nn.Module):
-    """What goes in, plus a branch."""
+    """A residual block: its input plus a branch."""
 
     def __init__(self, kept: str = "both", times: int = 1) -> None:
         super().__init__()

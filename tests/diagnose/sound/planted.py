@@ -1,4 +1,4 @@
-"""What the diagnosis says of two sounds, or of two runs with records."""
+"""Diagnose two signals, or two runs with records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values with healthy noise, and what the diagnosis says of two tensors."""
+"""Values with healthy noise, and the diagnosis of two tensors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def softmax(scores: np.ndarray, axis: int = -1) -> np.ndarray:
 
 
 def diagnosed(reference: Tensors, candidate: Tensors, name: str = "x") -> tuple[Diagnosis, ...]:
-    """What `compare` says of two tensors, or of two runs of several."""
+    """Return the diagnosis of two tensors, or of two runs of several."""
     sides = [side if isinstance(side, Mapping) else {name: side} for side in (reference, candidate)]
     found = fd.compare(*sides)
     failed = [note.text for note in found.notes if "failed" in note.text or "could not be tested" in note.text]

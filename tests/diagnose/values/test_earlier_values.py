@@ -1,4 +1,4 @@
-"""What was there before: used again, not added, added twice."""
+"""Earlier tensors: used again, not added, added twice."""
 
 from __future__ import annotations
 

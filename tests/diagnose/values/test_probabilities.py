@@ -1,4 +1,4 @@
-"""What went wrong before or in a softmax, as the probabilities tell."""
+"""Faults before or in a softmax, diagnosed from the probabilities."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_rising_numbers_of_something_else_are_no_schedule() -> None:
     assert not confidence_in("noise.schedule", found)
 
 
-@pytest.mark.parametrize("draw", [normal, uniform])
+@pytest.mark.parametrize("draw", [normal, uniform, lambda *shape, seed=0: gumbel(*shape, seed=seed)])
 def test_another_draw_of_the_same_numbers(draw: Callable[..., np.ndarray]) -> None:
     found = diagnosed(draw(2, 4, 64), draw(2, 4, 64, seed=7), "latents")
     assert found[0].cause == "sampling.draw"
@@ -171,3 +171,84 @@ def test_values_of_the_step_before_are_stale() -> None:
     assert first_cause({"a": normal(4, 9), "b": normal(4, 9, seed=3)}, {"a": normal(4, 9), "b": normal(4, 9)}) != (
         "score.stagger"
     )
+
+
+def test_one_step_too_few() -> None:
+    found = diagnosed(np.linspace(1, 0, 9), np.linspace(1, 0, 8), "schedule.t")
+    assert found[0].cause == "loop.steps"
+    assert "the candidate 8 of them, the reference 9" in found[0].evidence
+
+
+def gumbel(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng([seed, *shape]).gumbel(size=shape)
+
+
+def scores(seed: int = 0) -> np.ndarray:
+    return np.exp(normal(2, 9, 12, seed=seed).astype(np.float64))
+
+
+def stagger(score: np.ndarray, keep: float, sign: float = -1.0) -> np.ndarray:
+    """Return the ratios of the less noisy level, as samplers of discrete diffusion do."""
+    mean = score.mean(axis=-1, keepdims=True)
+    return np.asarray((score + sign * (1 - keep) * mean) / keep)
+
+
+@pytest.mark.parametrize("sign", [1.0, 0.0], ids=["added", "left out"])
+def test_a_score_that_is_staggered_by_another_formula(sign: float) -> None:
+    score = scores()
+    found = diagnosed(
+        {"score": score, "staggered": stagger(score, 0.3)}, {"score": score, "staggered": stagger(score, 0.3, sign)}
+    )
+    assert found[0].cause == "score.stagger"
+    assert found[0].confidence >= 0.8
+    assert "times its sum (score)" in found[0].evidence
+
+
+def test_a_sum_that_is_not_kept_is_no_stagger() -> None:
+    score = scores()
+    shifted = score + 0.1 * score.sum(axis=-1, keepdims=True)
+    found = diagnosed({"score": score, "x": score}, {"score": score, "x": shifted})
+    assert not confidence_in("score.stagger", found)
+
+
+def kernel(redraw: float, keep: float, classes: int = 12) -> np.ndarray:
+    """Return the probability of each class after a step of uniform noise."""
+    ids = np.random.default_rng(3).integers(0, classes, (2, 9))
+    made = np.full((2, 9, classes), redraw)
+    np.put_along_axis(made, ids[..., None], keep, axis=-1)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("redraw", "keep", "says"),
+    [
+        (0.05, 0.4, "sum to 0.95"),
+        (0.6, 1.0, "sum to 7.6"),
+        (0.6 / 11, 0.4 + 0.6 / 11, "0.05455 for every other class"),
+    ],
+    ids=["diagonal without redraws", "not divided", "one class too few"],
+)
+def test_another_kernel_of_uniform_noise(redraw: float, keep: float, says: str) -> None:
+    found = diagnosed(kernel(0.05, 0.45), kernel(redraw, keep), "transition")
+    assert found[0].cause == "transition.kernel"
+    assert found[0].confidence >= 0.8
+    assert says in found[0].evidence
+
+
+def test_rows_that_do_not_sum_to_one_are_no_kernel() -> None:
+    assert not confidence_in("transition.kernel", diagnosed(kernel(0.2, 5.0), kernel(0.3, 6.0), "one_hot"))
+
+
+def test_ids_that_are_not_drawn_by_the_noise_beside_them() -> None:
+    probs = scores() / scores().sum(axis=-1, keepdims=True)
+    noise = gumbel(*probs.shape)
+    ids = np.argmax(np.log(probs) + noise, axis=-1)
+    given = {"probs": probs, "gumbel": noise}
+    found = diagnosed({**given, "ids": ids}, {**given, "ids": np.full_like(ids, 11)})
+    assert found[0].cause == "sampling.draw"
+    assert "takes the largest of log(probs) plus gumbel" in found[0].evidence
+
+
+def test_one_level_of_noise_is_no_schedule() -> None:
+    found = diagnosed(np.array(0.5, np.float32), np.array(0.7, np.float32), "sigma")
+    assert not confidence_in("noise.schedule", found)

@@ -1,1 +1,1 @@
-"""Causes found by computing the reference's operation again with one thing changed."""
+"""Hypotheses that compute the reference's operation again with one change."""

@@ -1,4 +1,4 @@
-"""Which activation function it is."""
+"""Hypothesis: another activation function."""
 
 from __future__ import annotations
 

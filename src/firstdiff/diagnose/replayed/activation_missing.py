@@ -1,4 +1,4 @@
-"""An activation that is not applied."""
+"""Hypothesis: an activation is not applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`w` against `1 + w`."""
+"""Hypothesis: a weight used as `w` instead of `1 + w`, or the reverse."""
 
 from __future__ import annotations
 

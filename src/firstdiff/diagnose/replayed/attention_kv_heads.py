@@ -1,4 +1,4 @@
-"""Which heads of keys and values belong to which heads of queries."""
+"""Hypothesis: key and value heads assigned to other query heads."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _tiled_order(keys: np.ndarray) -> np.ndarray | None:
 
 
 def _order(heads: int, times: int) -> np.ndarray:
-    """Which of the repeated heads stands at each place once they are tiled."""
+    """Return the index of the repeated head at each position of tiled heads."""
     groups = heads // times
     return np.array([(place % groups) * times for place in range(heads)])
 

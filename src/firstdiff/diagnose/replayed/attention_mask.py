@@ -1,4 +1,4 @@
-"""Which keys a query may see."""
+"""Hypothesis: another attention mask."""
 
 from __future__ import annotations
 

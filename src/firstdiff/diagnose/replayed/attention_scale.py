@@ -1,4 +1,4 @@
-"""What the scores of attention are multiplied with."""
+"""Hypothesis: another scale of the attention scores."""
 
 from __future__ import annotations
 

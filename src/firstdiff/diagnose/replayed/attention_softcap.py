@@ -1,4 +1,4 @@
-"""Scores bent by a tanh."""
+"""Hypothesis: attention scores with or without softcapping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bias that is not added."""
+"""Hypothesis: a bias is not added."""
 
 from __future__ import annotations
 

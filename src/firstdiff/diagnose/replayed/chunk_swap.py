@@ -1,4 +1,4 @@
-"""Parts that took each other's place."""
+"""Hypothesis: parts of a tensor, or arguments, are swapped."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ChunkSwap(Counterfactual):
 
 
 def _is_fused_attention(trial: Trial) -> bool:
-    """Whether query, key and value are parts of one tensor, which can be taken apart in another order."""
+    """True if query, key and value are parts of one tensor, which can be taken apart in another order."""
     if trial.function is not attention.attention:
         return False
     parts = [np.asarray(trial.plan.arrays[name]) for name in ("query", "key", "value")]

@@ -1,4 +1,4 @@
-"""How far apart the elements of a kernel are."""
+"""Hypothesis: a convolution with another dilation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which way round a kernel is laid."""
+"""Hypothesis: a convolution with a flipped kernel."""
 
 from __future__ import annotations
 

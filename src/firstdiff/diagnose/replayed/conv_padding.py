@@ -1,4 +1,4 @@
-"""What a convolution sees beyond the edges."""
+"""Hypothesis: a convolution with another padding."""
 
 from __future__ import annotations
 

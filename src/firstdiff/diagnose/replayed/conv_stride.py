@@ -1,4 +1,4 @@
-"""Which places a convolution is taken at."""
+"""Hypothesis: a convolution with another stride."""
 
 from __future__ import annotations
 

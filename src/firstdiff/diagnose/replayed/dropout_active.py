@@ -1,4 +1,4 @@
-"""Dropout that was left on."""
+"""Hypothesis: dropout is active."""
 
 from __future__ import annotations
 

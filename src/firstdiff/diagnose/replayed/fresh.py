@@ -1,4 +1,4 @@
-"""Weights as frameworks make them before any are loaded."""
+"""Recognise weights as frameworks initialise them, before a checkpoint is loaded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEAST_OUTPUTS, _SIGMAS_OF_SPREAD = 96, 4.0
 
 
 def fresh_words(weight: np.ndarray | None) -> str | None:
-    """What a weight is filled with if it looks as new, in words; None for one that does not."""
+    """Describe the initialisation of a weight that looks freshly initialised; None if it does not."""
     if weight is None or weight.size < 2:
         return None
     values = doubles(weight.reshape(-1)[:: max(1, weight.size // _SAMPLE)])
@@ -38,11 +38,11 @@ def fresh_words(weight: np.ndarray | None) -> str | None:
 
 
 def fresh_outputs(inputs: np.ndarray, outputs: np.ndarray, right: np.ndarray) -> str | None:
-    """What new weights would make outputs of this size, in words; None where they would not, or could not be told.
+    """Describe the random weights that would give outputs of this size; None if none would, or the outputs are too few.
 
     inputs, outputs, right: [tokens, numbers]; `right` are the outputs as they should be
 
-    Random weights of one deviation spread the outputs of a token by that deviation times the length of its input.
+    Outputs of a token have the standard deviation of the random weights times the norm of its input.
     """
     count = outputs.shape[1]
     lengths = np.linalg.norm(inputs, axis=1)
@@ -58,5 +58,5 @@ def fresh_outputs(inputs: np.ndarray, outputs: np.ndarray, right: np.ndarray) ->
 
 
 def _near(found: float, wanted: float, relative_variance: float, count: int) -> bool:
-    """Whether a figure of so many draws is what it should be, within what chance leaves."""
+    """True if a statistic of `count` draws is the wanted one within sampling error."""
     return bool(abs(found / wanted - 1.0) <= _SIGMAS * (relative_variance / count) ** 0.5)

@@ -1,4 +1,4 @@
-"""Masks that a port may have in place of the right one."""
+"""Attention masks that a port may use in place of the right one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOW = -1e3
 
 
 def is_mask(array: Any) -> bool:
-    """Whether an operand is a mask: yes or no, or nothing but 0 and very low numbers."""
+    """True if an operand is a mask: boolean, or small values and very low ones only."""
     if not isinstance(array, np.ndarray) or array.ndim < 2:
         return False
     if array.dtype == np.bool_:

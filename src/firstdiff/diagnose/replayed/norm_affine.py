@@ -1,4 +1,4 @@
-"""Weight and bias of a normalisation."""
+"""Hypothesis: a norm without its weight, or without weight and bias."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose statistics a batch norm uses."""
+"""Hypothesis: a batch norm uses the statistics of the batch instead of the running ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The eps of a normalisation."""
+"""Hypothesis: a norm with another eps."""
 
 from __future__ import annotations
 

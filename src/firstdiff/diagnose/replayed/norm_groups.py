@@ -1,4 +1,4 @@
-"""How many groups a group norm has."""
+"""Hypothesis: a group norm with another number of groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which normalisation it is."""
+"""Hypothesis: another kind of norm."""
 
 from __future__ import annotations
 

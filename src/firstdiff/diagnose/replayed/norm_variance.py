@@ -1,4 +1,4 @@
-"""How the variance of a normalisation is taken."""
+"""Hypothesis: a norm with another variance formula."""
 
 from __future__ import annotations
 

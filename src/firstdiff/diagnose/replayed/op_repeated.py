@@ -1,4 +1,4 @@
-"""An operation that happened twice."""
+"""Hypothesis: an operation applied twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operation that did not happen."""
+"""Hypothesis: an operation left out."""
 
 from __future__ import annotations
 

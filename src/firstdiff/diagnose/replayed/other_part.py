@@ -1,4 +1,4 @@
-"""One part of a tensor taken for another."""
+"""Hypothesis: another part of a tensor is used."""
 
 from __future__ import annotations
 

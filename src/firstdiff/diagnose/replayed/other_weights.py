@@ -1,4 +1,4 @@
-"""Weights that nobody recorded, told from what goes into a layer and what comes out of it."""
+"""Find evidence of other weights in a linear layer from its inputs and outputs alone."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def other_weights(trial: Trial, fix: str) -> Iterator[Variant]:
 
 
 def evidence(x: np.ndarray, y: np.ndarray) -> float:
-    """How much likelier (as a logarithm) outputs are products of the inputs than numbers of their own.
+    """Return the log likelihood ratio of outputs being linear in the inputs against being unrelated to them.
 
-    In the directions in which inputs vary little a product varies little too; other numbers know nothing of that.
+    In directions in which the inputs vary little a linear output varies little, too; unrelated values do not.
     """
     inputs, outputs = x - x.mean(axis=0), y - y.mean(axis=0)
     directions, sizes, _ = np.linalg.svd(inputs, full_matrices=False)

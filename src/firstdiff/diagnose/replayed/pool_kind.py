@@ -1,4 +1,4 @@
-"""How values are pooled."""
+"""Hypothesis: another kind of pooling."""
 
 from __future__ import annotations
 

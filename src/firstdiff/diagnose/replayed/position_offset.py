@@ -1,4 +1,4 @@
-"""Positions counted from elsewhere."""
+"""Hypothesis: positions counted from another start."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _may_be_positions(case: Case) -> bool:
 
 
 def _counts(numbers: np.ndarray) -> bool:
-    """Whether numbers grow by 1 along their last axis."""
+    """True if values grow by 1 along the last axis."""
     return numbers.ndim > 0 and numbers.shape[-1] > 1 and bool(np.all(np.diff(numbers, axis=-1) == 1))
 
 

@@ -1,4 +1,4 @@
-"""A sum with one side left out."""
+"""Hypothesis: a residual sum with one operand left out."""
 
 from __future__ import annotations
 

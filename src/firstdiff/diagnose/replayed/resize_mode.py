@@ -1,4 +1,4 @@
-"""How a grid is stretched."""
+"""Hypothesis: another interpolation mode."""
 
 from __future__ import annotations
 

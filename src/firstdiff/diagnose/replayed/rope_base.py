@@ -1,4 +1,4 @@
-"""How fast rotary embeddings turn."""
+"""Hypothesis: rotary embeddings with another base or scaling."""
 
 from __future__ import annotations
 

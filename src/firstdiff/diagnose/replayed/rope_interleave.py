@@ -1,4 +1,4 @@
-"""Which numbers make a pair that is turned."""
+"""Hypothesis: rotary embeddings rotate interleaved pairs instead of halves, or the reverse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operands held in less precision."""
+"""Hypothesis: operands held in lower precision."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from firstdiff import dtypes
+from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
+from firstdiff.diagnose.hypothesis import Explanation
+from firstdiff.diagnose.replayed.quantised_operands import quantised_operands, reads_quantised
 from firstdiff.dtypes import doubles
 from firstdiff.ops import linear
 from firstdiff.ops.rounding import quantised, rounded
@@ -85,13 +88,21 @@ class OperandsInt8(_Rounded):
 
     Each weight is one of 255 (or 15) even steps, of one grid for the whole tensor or one for each output channel.
 
-    Tested by quantising the weights in both ways before the operation is computed. Use the unquantised weights, or
+    Tested by quantising the weights in both ways before the operation is computed; where the candidate is a graph that
+    quantises operands and makes them real again, by computing its node on those. Use the unquantised weights, or
     allow for it.
     """
 
     code = "dtype.int8"
     also = ("dtype.int4",)
     type_name = "float8_e4m3fn"
+
+    def applies(self, case: Case) -> bool:
+        return super().applies(case) or (case.comparable and reads_quantised(case))
+
+    def test(self, case: Case) -> Iterator[Explanation]:
+        yield from quantised_operands(case)
+        yield from super().test(case)
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
         for name, array in trial.plan.arrays.items():
@@ -113,9 +124,9 @@ class OperandsInt8(_Rounded):
 
 
 def could_leave(trial: Trial, noise: float) -> bool:
-    """Whether noise of this size in a large weight leaves about as much as there is to explain; a quick no.
+    """Cheap pre-check: True if noise of this size in a large weight leaves about the difference to explain.
 
-    Small weights, and other operations than products, are tried without asking.
+    True for small weights, and for operations other than linear.
     """
     if trial.function is not linear.linear or np.size(trial.plan.arrays["weight"]) < _LARGE:
         return True

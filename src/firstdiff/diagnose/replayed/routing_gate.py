@@ -1,4 +1,4 @@
-"""What experts are weighed with."""
+"""Hypothesis: experts weighted by another function of the scores."""
 
 from __future__ import annotations
 

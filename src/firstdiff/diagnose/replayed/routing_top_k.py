@@ -1,4 +1,4 @@
-"""How many experts are chosen."""
+"""Hypothesis: another number of experts chosen."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ class RoutingTopK(Counterfactual):
 
     def _of_the_choice(self, case: Case) -> Iterator[Explanation]:
         """More or fewer along the last axis, and those that both sides have agree."""
-        ours, theirs = case.reference_as_recorded, case.candidate_as_recorded
-        if ours is None or theirs is None or ours.ndim < 1 or ours.shape[:-1] != theirs.shape[:-1]:
+        reference, candidate = case.reference_as_recorded, case.candidate_as_recorded
+        if reference is None or candidate is None or reference.ndim < 1 or reference.shape[:-1] != candidate.shape[:-1]:
             return
-        count = min(ours.shape[-1], theirs.shape[-1])
-        one, other = (doubles(side[..., :count]) for side in (ours, theirs))
+        count = min(reference.shape[-1], candidate.shape[-1])
+        one, other = (doubles(side[..., :count]) for side in (reference, candidate))
         if np.abs(one - other).max(initial=0.0) <= _NEAR * max(float(np.abs(one).max(initial=0.0)), 1e-30):
             yield Explanation(
                 cause=self.code,
                 fit=Fit(0.0, 0.0, inf),
-                evidence=f"{theirs.shape[-1]} are chosen in place of {ours.shape[-1]}; the first {count} agree",
-                fix=f"choose {ours.shape[-1]} in {case.key}",
+                evidence=f"{candidate.shape[-1]} are chosen in place of {reference.shape[-1]}; the first {count} agree",
+                fix=f"choose {reference.shape[-1]} in {case.key}",
                 implies=_IMPLIES,
             )
 

@@ -1,4 +1,4 @@
-"""Along which axis shares sum to 1."""
+"""Hypothesis: softmax along another axis."""
 
 from __future__ import annotations
 

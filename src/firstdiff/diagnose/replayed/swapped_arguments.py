@@ -1,4 +1,4 @@
-"""An input that is another one of the same call."""
+"""Hypothesis: query, key and value, or other inputs of one call, are swapped."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Other weights."""
+"""Hypothesis: the weights differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -50,21 +50,27 @@ _SOLVABLE = (linear.linear, linear.addmm)
 
 def _recorded(trial: Trial) -> dict[str, Both]:
     """The weights of an operation that both sides recorded, by the operator's name for them."""
-    held = {id(both.reference): both for both in trial.case.params.values() if both.reference is not None}
     found: dict[str, Both] = {}
     for name, array in trial.plan.arrays.items():
-        both = held.get(id(array)) or trial.case.params.get(name)
+        both = trial.case.params.get(name) or _holding(trial.case.params.values(), array)
         if both is not None and array is not None and both.reference is not None and both.candidate is not None:
             found[name] = both
     return found
 
 
+def _holding(params: Iterable[Both], array: Any) -> Both | None:
+    """The weight that an array is: functions and nodes have numbers for their weights, not names."""
+    if not isinstance(array, np.ndarray):
+        return None
+    return next((both for both in params if both.reference is not None and np.array_equal(both.reference, array)), None)
+
+
 def _lies_otherwise(both: Both) -> bool:
-    """Whether a weight holds what the reference's does, elsewhere."""
-    ours, theirs = both.reference, both.candidate
-    if ours is None or theirs is None or ours.shape != theirs.shape:
+    """True if two weights of one shape differ by more than a little."""
+    reference, candidate = both.reference, both.candidate
+    if reference is None or candidate is None or reference.shape != candidate.shape:
         return False
-    one, other = doubles(ours), doubles(theirs)
+    one, other = doubles(reference), doubles(candidate)
     return bool(np.abs(one - other).max(initial=0.0) > _SLIGHT * np.abs(one).max(initial=0.0))
 
 

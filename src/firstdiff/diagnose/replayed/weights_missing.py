@@ -1,4 +1,4 @@
-"""Weights that were never loaded."""
+"""Hypothesis: weights that were never loaded."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class WeightsMissing(Counterfactual):
 
 
 def _weights_told(case: Case) -> bool:
-    """Whether the candidate recorded its weights."""
+    """True if the candidate recorded any weight of the operation."""
     return any(both.candidate is not None for both in case.params.values())
 
 
@@ -96,7 +96,7 @@ def _outputs_as_new(trial: Trial) -> str | None:
 
 
 def _as_new(name: str, both: Both, trial: Trial) -> str | None:
-    """What the candidate's weight is filled with where that is how new ones look, and the reference's do not."""
+    """Describe the candidate's weight if it looks freshly initialised and the reference's does not."""
     if not both.differs or name not in trial.plan.arrays or not name.endswith("weight"):
         return None
     return None if fresh_words(both.reference) else fresh_words(both.candidate)

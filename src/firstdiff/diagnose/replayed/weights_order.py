@@ -1,4 +1,4 @@
-"""Weights whose columns are in another order."""
+"""Hypothesis: weights whose columns are in another order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A weight that lies the other way."""
+"""Hypothesis: a transposed weight."""
 
 from __future__ import annotations
 

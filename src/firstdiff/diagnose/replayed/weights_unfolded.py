@@ -1,4 +1,4 @@
-"""Weight normalisation that was not folded into the weight."""
+"""Hypothesis: weight normalisation not folded into the weight."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Causes that only sound has: each asks the audio report of its row, and puts what that found to the test."""
+"""Hypotheses for audio, which test the findings of the row's audio report."""

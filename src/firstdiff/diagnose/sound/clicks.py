@@ -1,4 +1,4 @@
-"""Sound with clicks that come at no regular distance."""
+"""Hypothesis: audio with irregular clicks."""
 
 from __future__ import annotations
 

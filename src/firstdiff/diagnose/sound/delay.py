@@ -1,4 +1,4 @@
-"""Sound that comes late or early."""
+"""Hypothesis: audio shifted in time."""
 
 from __future__ import annotations
 

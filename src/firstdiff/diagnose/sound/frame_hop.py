@@ -1,4 +1,4 @@
-"""Frames that are cut, or set down, at another hop."""
+"""Hypothesis: frames split or overlap-added with another hop length."""
 
 from __future__ import annotations
 
@@ -46,15 +46,17 @@ class FrameHop(Hypothesis):
         if not 3 <= shape[-2] <= _MOST_FRAMES or not sides.finite.all():
             return
         every = [side.reshape(-1, *shape[-2:]) for side in (sides.reference, sides.candidate)]
-        ours, theirs = (hop_of(frames[0]) for frames in every)
-        if ours is None or theirs is None or ours == theirs:
+        reference, candidate = (hop_of(frames[0]) for frames in every)
+        if reference is None or candidate is None or reference == candidate:
             return
-        made = np.stack([cut(joined(frames, ours), theirs, shape[-1], shape[-2]) for frames in every[0]]).reshape(shape)
+        made = np.stack(
+            [cut(joined(frames, reference), candidate, shape[-1], shape[-2]) for frames in every[0]]
+        ).reshape(shape)
         yield from sides.told(
             self.code,
             np.where(np.isnan(made), sides.candidate, made),
-            f"frames start every {theirs} samples in place of {ours}",
-            f"cut frames at a hop of {ours}",
+            f"frames start every {candidate} samples in place of {reference}",
+            f"cut frames at a hop of {reference}",
             implies=_IMPLIES,
         )
 
@@ -66,19 +68,19 @@ class FrameHop(Hypothesis):
                 continue
             frames = [doubles(side) for side in (both.reference, both.candidate)]
             size, count = frames[0].shape[-2:]  # as they come out of a convolution, and go into a fold
-            ours = (length - size) // max(count - 1, 1)
-            if frames[0].shape[:-2] != sides.shape[:-1] or not 1 <= ours < size or count < 2:
+            reference = (length - size) // max(count - 1, 1)
+            if frames[0].shape[:-2] != sides.shape[:-1] or not 1 <= reference < size or count < 2:
                 continue
-            if not _agree(_added(frames[0], ours, length), sides.reference):
+            if not _agree(_added(frames[0], reference, length), sides.reference):
                 continue
-            for theirs in (hop for hop in range(1, size + 1) if hop != ours):
-                made = _added(frames[1], theirs, length)
+            for candidate in (hop for hop in range(1, size + 1) if hop != reference):
+                made = _added(frames[1], candidate, length)
                 if _agree(made, sides.candidate):
                     yield from sides.told(
                         self.code,
                         made,
-                        f"frames are set down every {theirs} samples in place of {ours}",
-                        f"set frames down at a hop of {ours}",
+                        f"frames are set down every {candidate} samples in place of {reference}",
+                        f"set frames down at a hop of {reference}",
                         assumed=1,
                         implies=_IMPLIES,
                     )
@@ -91,14 +93,14 @@ class FrameHop(Hypothesis):
             return
         first = [side.reshape(-1, *side.shape[-2:])[0] for side in frames]
         counts = f"{len(first[1])} frames instead of {len(first[0])}"
-        ours, theirs = (hop_of(side) for side in first)
-        if ours is None or theirs is None or ours == theirs:
+        reference, candidate = (hop_of(side) for side in first)
+        if reference is None or candidate is None or reference == candidate:
             return
         yield Explanation(
             cause=self.code,
             fit=Fit(0.0, 0.0, inf),
-            evidence=f"frames start every {theirs} samples in place of {ours}: {counts}",
-            fix=f"cut frames at a hop of {ours}",
+            evidence=f"frames start every {candidate} samples in place of {reference}: {counts}",
+            fix=f"cut frames at a hop of {reference}",
             implies=_IMPLIES,
         )
 

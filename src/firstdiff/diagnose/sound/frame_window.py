@@ -1,4 +1,4 @@
-"""Frames that are multiplied by another window."""
+"""Hypothesis: frames multiplied by another window function."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class FrameWindow(Hypothesis):
                     yield from self._along(sides, given, axis)
 
     def _along(self, sides: Sides, given: np.ndarray, axis: int) -> Iterator[Explanation]:
-        ours, theirs = (_factors(given, side, axis) for side in (sides.reference, sides.candidate))
-        name, other = window_named(ours.reshape(-1)), window_named(theirs.reshape(-1))
-        if name is None or _parallel(theirs, ours) or not (other or looks_like_window(theirs.reshape(-1))):
+        reference, candidate = (_factors(given, side, axis) for side in (sides.reference, sides.candidate))
+        name, other = window_named(reference.reshape(-1)), window_named(candidate.reshape(-1))
+        if name is None or _parallel(candidate, reference) or not (other or looks_like_window(candidate.reshape(-1))):
             return
         yield from sides.told(
             self.code,
-            given * theirs,
+            given * candidate,
             f"the frames are multiplied by {other or 'another window'} in place of {name}",
             f"multiply by {name}",
-            assumed=0 if other else theirs.size,
+            assumed=0 if other else candidate.size,
             implies=("op.skipped", "scale.channel", "scale.row", "weights.differ", "scale.constant"),
         )
 
@@ -59,7 +59,7 @@ def _multiplies(op: str | None) -> bool:
 
 
 def _given(case: Case) -> Iterator[np.ndarray]:
-    """What may have been multiplied by a window: inputs of the shape of the row."""
+    """Yield the inputs that may have been windowed: those of the shape of the row."""
     shape = case.candidate.shape
     for both in case.inputs.values():
         values = both.candidate if both.candidate is not None else both.reference
@@ -68,14 +68,14 @@ def _given(case: Case) -> Iterator[np.ndarray]:
 
 
 def _factors(given: np.ndarray, made: np.ndarray, axis: int) -> np.ndarray:
-    """What each index of an axis was multiplied by, shaped to be multiplied by."""
+    """Return the least-squares factor of each index of an axis, broadcastable to `given`."""
     others = tuple(place for place in range(given.ndim) if place != axis)
     power = np.sum(given**2, axis=others, keepdims=True)
     return np.asarray(np.sum(given * made, axis=others, keepdims=True) / np.where(power > 0, power, 1.0))
 
 
 def _parallel(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether one is the other times a number: a gain, and no other window."""
+    """True if one array is a multiple of the other: a gain rather than another window."""
     factor = float(np.vdot(other, one)) / float(np.vdot(other, other))
     return bool(np.abs(one - factor * other).max() <= 1e-5 * np.abs(one).max())
 

@@ -1,4 +1,4 @@
-"""Frames of a sound: the hop they were cut at, and the windows they are multiplied by."""
+"""Frames of audio: find their hop length and name their window function."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cut(sound: np.ndarray, hop: int, size: int, count: int) -> np.ndarray:
 
 
 def window_named(values: np.ndarray) -> str | None:
-    """What a window is called; None for one that has no name here."""
+    """Return the name of a window function; None if it is not a known one."""
     for name, known in _windows(len(values)):
         if np.allclose(values, known, rtol=0, atol=1e-4):
             return name
@@ -49,7 +49,7 @@ def window_named(values: np.ndarray) -> str | None:
 
 
 def looks_like_window(values: np.ndarray) -> bool:
-    """Whether numbers rise to their middle and fall from there, as windows do, or are all 1."""
+    """True if values rise to the middle and fall from there as window functions do, or are constant."""
     if len(values) < 4 or float(values.min()) < -1e-6 or not np.isfinite(values).all():
         return False
     middle = len(values) // 2

@@ -1,4 +1,4 @@
-"""Sound that is louder or quieter."""
+"""Hypothesis: audio with another gain."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class AudioGain(Hypothesis):
         )
 
 
-def _least_squares(ours: np.ndarray, theirs: np.ndarray) -> float | None:
-    good = np.isfinite(ours) & np.isfinite(theirs)
-    energy = float(np.sum(ours[good] ** 2))
-    return float(np.sum(ours[good] * theirs[good])) / energy if energy > 0 else None
+def _least_squares(reference: np.ndarray, candidate: np.ndarray) -> float | None:
+    good = np.isfinite(reference) & np.isfinite(candidate)
+    energy = float(np.sum(reference[good] ** 2))
+    return float(np.sum(reference[good] * candidate[good])) / energy if energy > 0 else None
 
 
 def _name(gain: float, peak: float) -> str | None:

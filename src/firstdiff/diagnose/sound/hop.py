@@ -1,4 +1,4 @@
-"""Sound that runs slower or faster at the same pitch."""
+"""Hypothesis: audio stretched in time at the same pitch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AudioHop(Hypothesis):
 
 
 def relative_fit(case: Case, left: float) -> Fit:
-    """Where a part of the difference is left by a measure that is none of samples."""
+    """Return a fit that leaves a fraction `left` of the difference, by a measure not taken sample by sample."""
     return Fit(inf, left * (case.unexplained.rms if case.comparable else 1.0), inf)
 
 
@@ -54,8 +54,8 @@ def _hops(stretch: float, recorded: object) -> str:
     if isinstance(recorded, int):
         return f"; the hop length recorded is {recorded}, the candidate's would be {recorded * stretch:.0f}"
     pairs = [(abs(one / other / stretch - 1), one, other) for one in _USUAL for other in _USUAL if one != other]
-    apart, theirs, ours = min(pairs)
-    return f", as with a hop of {theirs} instead of {ours}" if apart < _NEAR else ""
+    apart, candidate, reference = min(pairs)
+    return f", as with a hop of {candidate} instead of {reference}" if apart < _NEAR else ""
 
 
 HYPOTHESIS: Final = AudioHop()

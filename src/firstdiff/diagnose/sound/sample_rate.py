@@ -1,4 +1,4 @@
-"""Sound of another sample rate than it says."""
+"""Hypothesis: audio with another sample rate than stated."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class AudioSampleRate(Hypothesis):
         audio = case.row.audio
         assert audio is not None, "only what is sound is asked"
         if audio["rates_ignored"]:
-            ours, theirs = (f"{audio[side]['sample_rate']:,.0f} Hz" for side in ("reference", "candidate"))
-            evidence = f"sample by sample the two fit, though one states {ours} and the other {theirs}"
+            reference, candidate = (f"{audio[side]['sample_rate']:,.0f} Hz" for side in ("reference", "candidate"))
+            evidence = f"sample by sample the two fit, though one states {reference} and the other {candidate}"
             fix, left = "write the rate that the samples have into the file", 0.0
         elif _resampled(audio):
-            ours, theirs = (f"{audio[side]['sample_rate']:,.0f} Hz" for side in ("reference", "candidate"))
+            reference, candidate = (f"{audio[side]['sample_rate']:,.0f} Hz" for side in ("reference", "candidate"))
             snr = float(audio["aligned_snr_db"])
-            evidence = f"resampled from {theirs} to {ours}, it agrees to {snr:.0f} dB"
-            fix, left = f"give the sound out at {ours}", 10 ** (-snr / 20)
+            evidence = f"resampled from {candidate} to {reference}, it agrees to {snr:.0f} dB"
+            fix, left = f"give the sound out at {reference}", 10 ** (-snr / 20)
         else:
             drift = audio["drift"]
             rate, snr = audio["sample_rate"] * drift["stretch"], float(drift["snr_db"])
@@ -49,7 +49,7 @@ class AudioSampleRate(Hypothesis):
 
 
 def _resampled(audio: Mapping[str, Any]) -> bool:
-    """Whether both sides state other rates, and agree once one is resampled."""
+    """True if the sides state different rates and agree once one is resampled."""
     if not audio or audio["rates_ignored"] or audio["drift"] or audio["aligned_snr_db"] is None:
         return False
     differ = audio["reference"]["sample_rate"] != audio["candidate"]["sample_rate"]

@@ -1,4 +1,4 @@
-"""Clicks, taken out of a case."""
+"""Remove clicks from a case."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _AROUND = 3
 
 
 def without_clicks(waves: Waves) -> tuple[np.ndarray, int]:
-    """What the candidate should have, but for the frames around clicks, which are as it has them; how many those are.
+    """Return the expected samples with the candidate's own around clicks, and the number of those.
 
     Only as many clicks as the report lists are known; if they are regular, so are the others.
     """

@@ -1,4 +1,4 @@
-"""Both sides of a case that is sound, as frames by channels, and what the audio report says of them."""
+"""Both sides of an audio case as [frames, channels], with its audio report."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SAID = "sound"
 
 
 def is_sound(case: Case) -> bool:
-    """Whether the row is sound on both sides, at one rate and with as many channels: sample against sample."""
+    """True if both sides of the row are audio of the same shape, sample rate and channels."""
     audio = case.row.audio
     if audio is None or not case.comparable:
         return False
-    ours, theirs = audio["reference"], audio["candidate"]
-    return all(ours[field] == theirs[field] for field in ("sample_rate", "channels"))
+    reference, candidate = audio["reference"], audio["candidate"]
+    return all(reference[field] == candidate[field] for field in ("sample_rate", "channels"))
 
 
 @dataclass(frozen=True, slots=True)

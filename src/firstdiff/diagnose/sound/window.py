@@ -1,4 +1,4 @@
-"""Sound whose gain ripples from frame to frame, or clicks at their seams."""
+"""Hypothesis: audio whose gain ripples from frame to frame, or that clicks at frame boundaries."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class AudioWindow(Hypothesis):
         predicted = waves.candidate.copy()
         inner = slice(edge, len(predicted) - edge)
         for channel in range(predicted.shape[1]):
-            ours, theirs = waves.expected[inner, channel], waves.candidate[inner, channel]
-            gains = 1.0 + gain_profile(ours, theirs - ours, period)
-            predicted[inner, channel] = ours * np.resize(gains, len(ours))
+            reference, candidate = waves.expected[inner, channel], waves.candidate[inner, channel]
+            gains = 1.0 + gain_profile(reference, candidate - reference, period)
+            predicted[inner, channel] = reference * np.resize(gains, len(reference))
         fit = waves.fit(predicted)
         ripple = waves.audio["ripple"]
         depth = ripple["high_db"] - ripple["low_db"]

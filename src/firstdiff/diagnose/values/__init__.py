@@ -1,1 +1,1 @@
-"""Hypotheses that need nothing but the values of both sides, one file each."""
+"""Hypotheses that need only the values of both sides."""

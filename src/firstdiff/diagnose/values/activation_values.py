@@ -1,4 +1,4 @@
-"""An activation is missing, too much, or another one, as the values alone tell."""
+"""Hypotheses: an activation is missing, extra or another one, from the values alone."""
 
 from __future__ import annotations
 
@@ -34,10 +34,14 @@ class ActivationMissing(Hypothesis):
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
         flat = _sample(sides)
-        ours, theirs = sides.reference.reshape(-1)[flat], sides.candidate.reshape(-1)[flat]
+        reference, candidate = sides.reference.reshape(-1)[flat], sides.candidate.reshape(-1)[flat]
         for name, function in MAPS.items():
-            made = function(theirs)
-            if theirs.size < _LEAST or not could_come_from(name, sides.reference) or not _fits(made, ours, theirs):
+            made = function(candidate)
+            if (
+                candidate.size < _LEAST
+                or not could_come_from(name, sides.reference)
+                or not _fits(made, reference, candidate)
+            ):
                 continue
             made = function(sides.candidate)
             right = np.abs(made - sides.reference) <= sides.allowed + 1e-6 * np.abs(sides.reference)
@@ -65,11 +69,11 @@ class ActivationExtra(Hypothesis):
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
         flat = _sample(sides)
-        ours, theirs = sides.reference.reshape(-1)[flat], sides.candidate.reshape(-1)[flat]
+        reference, candidate = sides.reference.reshape(-1)[flat], sides.candidate.reshape(-1)[flat]
         for name, function in MAPS.items():
-            if theirs.size < _LEAST or not could_come_from(name, sides.candidate):
+            if candidate.size < _LEAST or not could_come_from(name, sides.candidate):
                 continue
-            if _fits(function(ours), theirs, ours):
+            if _fits(function(reference), candidate, reference):
                 yield from sides.told(
                     self.code,
                     function(sides.reference),
@@ -95,19 +99,19 @@ class ActivationKind(Hypothesis):
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
         flat = _sample(sides)
-        ours, theirs = sides.reference.reshape(-1)[flat], sides.candidate.reshape(-1)[flat]
-        above = (ours > 0) & np.isfinite(theirs)
+        reference, candidate = sides.reference.reshape(-1)[flat], sides.candidate.reshape(-1)[flat]
+        above = (reference > 0) & np.isfinite(candidate)
         if int(above.sum()) < _LEAST:
             return
         for right in (name for name in KINDS if could_come_from(name, sides.reference)):
-            inside = inverse_above_zero(right, ours[above])
+            inside = inverse_above_zero(right, reference[above])
             if np.isnan(inside).mean() > 0.1:
                 continue
             for wrong in KINDS:
                 if wrong == right or not could_come_from(wrong, sides.candidate):
                     continue
                 made = MAPS[wrong](inside)
-                if _fits(made, theirs[above], ours[above]):
+                if _fits(made, candidate[above], reference[above]):
                     yield from self._told(sides, right, wrong)
 
     def _told(self, sides: Sides, right: str, wrong: str) -> Iterator[Explanation]:
@@ -137,7 +141,7 @@ def _some(told: np.ndarray) -> np.ndarray:
 
 
 def _fits(made: np.ndarray, wanted: np.ndarray, plain: np.ndarray) -> bool:
-    """Whether a map gives what is wanted, and does more than leaving things as they are, or one factor, would."""
+    """True if a map predicts the wanted values, and better than the identity or one factor does."""
     told = np.isfinite(made)
     if told.mean() < 0.9:
         return False

@@ -1,4 +1,4 @@
-"""Activation functions as maps of single numbers, forwards and, where they rise, backwards."""
+"""Activation functions and, where they are monotonic, their inverses."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ _SHARE = 0.02
 
 
 def could_come_from(name: str, values: np.ndarray) -> bool:
-    """Whether values are such as a function makes: in its range, and with the zeros that it leaves."""
+    """True if values can be outputs of an activation: in its range, and with the zeros that it leaves."""
     told = values[np.isfinite(values)]
     if not told.size:
         return False

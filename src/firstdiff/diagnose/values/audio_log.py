@@ -1,4 +1,4 @@
-"""Logarithms of another base, and power in place of amplitude."""
+"""Hypotheses: logarithms of another base, and power in place of amplitude."""
 
 from __future__ import annotations
 
@@ -68,15 +68,15 @@ class AudioPower(Hypothesis):
     @np.errstate(all="ignore")
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
-        ours, theirs = sides.reference, sides.candidate
-        if np.nanmin(ours, initial=0.0) >= 0 and np.nanmin(theirs, initial=0.0) >= 0:
-            squares = (ours**2, "the square"), (np.sqrt(ours), "the root")
+        reference, candidate = sides.reference, sides.candidate
+        if np.nanmin(reference, initial=0.0) >= 0 and np.nanmin(candidate, initial=0.0) >= 0:
+            squares = (reference**2, "the square"), (np.sqrt(reference), "the root")
             for made, words in squares:
                 yield from self._told(sides, made, f"the candidate is {words} of what it should be")
         elif _LOGARITHM.search(f"{case.name} {case.op or ''}") and case.row.audio is None:
             for factor in (2.0, 0.5):
                 yield from self._told(
-                    sides, factor * ours, f"the candidate is {factor:g} times the reference's logarithm"
+                    sides, factor * reference, f"the candidate is {factor:g} times the reference's logarithm"
                 )
 
     def _told(self, sides: Sides, made: np.ndarray, words: str) -> Iterator[Explanation]:

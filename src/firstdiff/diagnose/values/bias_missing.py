@@ -1,4 +1,4 @@
-"""A bias is not added."""
+"""Hypothesis: a bias is not added, from the values alone."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def _biases(case: Case) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _has_none(case: Case) -> bool:
-    """Whether the reference recorded a weight and no bias."""
+    """True if the reference recorded a weight matrix for the operation."""
     return any(both.reference is not None and both.reference.ndim > 1 for both in case.params.values())
 
 
 def _varies(sides: Sides) -> bool:
-    """Whether vectors along the last axis differ: where all are alike, whatever is done to them is one vector."""
+    """True if the vectors along the last axis differ; where all are equal, any change looks like an added vector."""
     rows = sides.reference.reshape(-1, sides.shape[-1])
     return bool(np.ptp(rows, axis=0).max(initial=0.0) > 1e-6 * np.abs(rows).max(initial=0.0))
 

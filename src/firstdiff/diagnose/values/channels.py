@@ -1,4 +1,4 @@
-"""Numbers that belong to the indices of an axis: factors and offsets, and which of them differ from nothing."""
+"""Estimate a factor or offset for each index of an axis, and find those that have an effect."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def offsets_along(difference: np.ndarray, axes: tuple[int, ...], allowed: np.nda
 
 
 def _differ(effect: np.ndarray, told: np.ndarray, allowed: np.ndarray, others: tuple[int, ...]) -> np.ndarray:
-    """Whether an effect, summed over the elements of an index, stands out from their noise."""
+    """Mark the indices whose effect, summed over their elements, exceeds the noise."""
     noise = np.sqrt(np.mean(np.where(told, allowed, 0.0) ** 2, axis=others, keepdims=True))
     return np.asarray(effect > _SURE * noise)
 
@@ -73,7 +73,7 @@ def axes_worth_trying(shape: tuple[int, ...], least: int = 3) -> list[int]:
 
 
 def says_more(sides: Sides, predicted: np.ndarray, fitted: int) -> bool:
-    """Whether a factor or an offset for each index leaves clearly less than one for all of the part that is wrong."""
+    """True if a factor or offset for each index leaves clearly less than a single one for the wrong part."""
     part = sides.part
     if of_channels(part):
         return True

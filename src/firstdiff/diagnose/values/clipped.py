@@ -1,4 +1,4 @@
-"""Values stop at a bound."""
+"""Hypothesis: values are clipped at a bound."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class ValuesClipped(Hypothesis):
 
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
-        theirs = sides.candidate[sides.finite]
-        if theirs.size < 3 or not np.ptp(theirs):
+        candidate = sides.candidate[sides.finite]
+        if candidate.size < 3 or not np.ptp(candidate):
             return
-        ours = sides.reference[sides.finite]
-        low, high = _bound(-theirs, -ours), _bound(theirs, ours)
+        reference = sides.reference[sides.finite]
+        low, high = _bound(-candidate, -reference), _bound(candidate, reference)
         if low is None and high is None:
             return
-        low = high if low is None and high == -theirs.min() else low  # met once is enough for the other end
-        high = low if high is None and low == theirs.max() else high
+        low = high if low is None and high == -candidate.min() else low  # met once is enough for the other end
+        high = low if high is None and low == candidate.max() else high
         low = None if low is None else -low
         below = -np.inf if low is None else low
         above = np.inf if high is None else high
@@ -66,11 +66,11 @@ class ValuesClipped(Hypothesis):
         )
 
 
-def _bound(theirs: np.ndarray, ours: np.ndarray) -> float | None:
+def _bound(candidate: np.ndarray, reference: np.ndarray) -> float | None:
     """The candidate's largest value, where several elements have it that should be larger."""
-    top = float(theirs.max())
-    at = theirs == top
-    beyond = at & (ours > top)
+    top = float(candidate.max())
+    at = candidate == top
+    beyond = at & (reference > top)
     return top if int(beyond.sum()) >= 2 and 2 * int(beyond.sum()) >= int(at.sum()) else None
 
 

@@ -1,4 +1,4 @@
-"""Numbers that turn up where somebody forgot to multiply or to divide, and what they are."""
+"""Name constants that appear as factors where a multiplication or division was forgotten."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _PLAIN = {
 
 
 def name_of(factor: float, error: float, sizes: Iterable[int]) -> str | None:
-    """What a factor is, in words; None for one that is no constant.
+    """Describe a factor that is a known constant; None for any other.
 
     error: how exactly it is known
     sizes: lengths of axes and heads, whose roots and inverses are looked for too

@@ -1,4 +1,4 @@
-"""Values went through a shorter type."""
+"""Hypotheses: values were rounded to a narrower dtype."""
 
 from __future__ import annotations
 
@@ -160,13 +160,13 @@ def _reference_type(case: Case) -> np.dtype:
 
 
 def _noise(sides: Sides, dtype: str) -> np.ndarray:
-    """What computing in a type may leave."""
+    """Return the error per element that computing in a dtype may leave."""
     spread = float(sides.reference[sides.finite].std()) if sides.finite.any() else 0.0
     return np.asarray(_COMPUTED * dtypes.eps_of(dtypes.from_name(dtype)) * (spread + np.abs(sides.reference)))
 
 
 def _has_no_direction(sides: Sides) -> bool:
-    """Whether the difference is unlike noise in no way that shows: no mean, no share of the values, no channel."""
+    """True if the difference looks like noise: no mean, no correlation with the values, even over every axis."""
     told = sides.finite
     apart, values = sides.difference[told], sides.reference[told]
     size = float(np.sqrt(np.mean(apart**2)))

@@ -1,4 +1,4 @@
-"""What the candidate had before: the same tensor again, or a tensor that is missing in, or too much in, a sum."""
+"""Earlier tensors of the candidate with the shape of a case."""
 
 from __future__ import annotations
 

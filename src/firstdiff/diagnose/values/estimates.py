@@ -1,4 +1,4 @@
-"""Robust estimates of how two rows of numbers are related."""
+"""Robust estimates of the relation of two vectors."""
 
 from __future__ import annotations
 

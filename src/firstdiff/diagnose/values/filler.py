@@ -1,4 +1,4 @@
-"""What stands in places that a mask hides."""
+"""Hypothesis: another fill value in masked places."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ class ValuesFiller(Hypothesis):
         sides = Sides.of(case)
         if not sides.reference.size or np.isnan(sides.reference).any() or np.isnan(sides.candidate).any():
             return
-        ours, theirs = float(sides.reference.min()), float(sides.candidate.min())
-        masked = sides.reference == ours
-        if ours == theirs or masked.all() or not np.array_equal(masked, sides.candidate == theirs):
+        reference, candidate = float(sides.reference.min()), float(sides.candidate.min())
+        masked = sides.reference == reference
+        if reference == candidate or masked.all() or not np.array_equal(masked, sides.candidate == candidate):
             return
         shown = sides.candidate[~masked]
         agrees = case.floor_of(shown).fit(sides.reference[~masked])
-        if max(ours, theirs) > -_FAR * float(np.abs(shown).max()) or not agrees.reaches_floor:
+        if max(reference, candidate) > -_FAR * float(np.abs(shown).max()) or not agrees.reaches_floor:
             return
-        predicted = np.where(masked, theirs, sides.reference)
+        predicted = np.where(masked, candidate, sides.reference)
         yield Explanation(
             cause=self.code,
             fit=agrees,
-            evidence=f"{int(masked.sum()):,} masked places hold {theirs:.6g} in place of {ours:.6g}; "
+            evidence=f"{int(masked.sum()):,} masked places hold {candidate:.6g} in place of {reference:.6g}; "
             "everything else agrees",
-            fix=f"fill masked places with {ours:.6g}, or compare what comes out of the softmax",
+            fix=f"fill masked places with {reference:.6g}, or compare what comes out of the softmax",
             assumed=1,
             implies=("values.nonfinite", "values.clipped", "offset.constant"),
             predicted=predicted,

@@ -1,4 +1,4 @@
-"""Whether values lie on a grid coarser than their type: that of a shorter float, or even steps."""
+"""Find a grid that values lie on, coarser than their dtype: that of a narrower float, or even steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classifier-free guidance by another formula."""
+"""Hypothesis: classifier-free guidance by another formula."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class GuidanceFormula(Hypothesis):
 
     def test(self, case: Case) -> Iterator[Explanation]:
         for reference, candidate in (*_halves(case), *_two_inputs(case)):
-            ours, theirs = _weights(reference, case.reference), _weights(candidate, case.candidate)
-            if ours is None or theirs is None or not _guides(ours) or np.allclose(ours, theirs, atol=_NEAR):
+            ref, cand = _weights(reference, case.reference), _weights(candidate, case.candidate)
+            if ref is None or cand is None or not _guides(ref) or np.allclose(ref, cand, atol=_NEAR):
                 continue
-            made = theirs[0] * candidate[0] + theirs[1] * candidate[1]
+            made = cand[0] * candidate[0] + cand[1] * candidate[1]
             fit = case.fit(made)
-            name = _formula(ours, theirs)
+            name = _formula(ref, cand)
             yield Explanation(
                 cause=self.code,
                 fit=fit,
-                evidence=f"{name or _sum(theirs)} in place of {_sum(ours)}: {case.falls_to(fit)}",
-                fix=f"compute {_sum(ours)} in {case.name}, where c is the part with the condition",
+                evidence=f"{name or _sum(cand)} in place of {_sum(ref)}: {case.falls_to(fit)}",
+                fix=f"compute {_sum(ref)} in {case.name}, where c is the part with the condition",
                 assumed=0 if name else 2,
                 implies=_IMPLIES,
                 doubt=0.0 if name else _UNNAMED_DOUBT,
@@ -61,13 +61,13 @@ class GuidanceFormula(Hypothesis):
 
 
 def _guides(weights: _Weights) -> bool:
-    """Whether weights add up to 1 and neither part is all of it."""
+    """True if weights add up to 1 and neither part is all of it."""
     return abs(sum(weights) - 1.0) < _NEAR and min(abs(weight) for weight in weights) > _NEAR
 
 
-def _formula(ours: _Weights, theirs: _Weights) -> str | None:
+def _formula(reference: _Weights, candidate: _Weights) -> str | None:
     """The mistake that makes one pair of weights of the other, in words; c is what the reference weighs more."""
-    a, b = ours
+    a, b = reference
     known = {
         "c and u exchanged": (b, a),
         "c alone, without guidance,": (1.0, 0.0),
@@ -78,7 +78,7 @@ def _formula(ours: _Weights, theirs: _Weights) -> str | None:
         "c - w (c - u)": (2.0 - a, a - 1.0),
         "u - w (c - u)": (-a, 1.0 + a),
     }
-    return next((words for words, weights in known.items() if np.allclose(weights, theirs, atol=_NEAR)), None)
+    return next((words for words, weights in known.items() if np.allclose(weights, candidate, atol=_NEAR)), None)
 
 
 def _sum(weights: _Weights) -> str:

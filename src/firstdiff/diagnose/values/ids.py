@@ -1,4 +1,4 @@
-"""Token ids that differ, and how."""
+"""Hypotheses: token ids differ, or positions are offset."""
 
 from __future__ import annotations
 
@@ -33,26 +33,29 @@ class IdsMismatch(Hypothesis):
         return are_ids(case.reference_as_recorded) and are_ids(case.candidate_as_recorded)
 
     def test(self, case: Case) -> Iterator[Explanation]:
-        ours, theirs = (np.asarray(side, np.int64) for side in (case.reference_as_recorded, case.candidate_as_recorded))
-        if ours.shape == theirs.shape:
-            if ours.size and not np.array_equal(ours, theirs):
-                yield self._same_shape(ours, theirs)
-        elif ours.size and theirs.size and ours.ndim == theirs.ndim:
-            yield self._told(_lengths(ours, theirs), Specific.FORM)
+        reference, candidate = (
+            np.asarray(side, np.int64) for side in (case.reference_as_recorded, case.candidate_as_recorded)
+        )
+        if reference.shape == candidate.shape:
+            if reference.size and not np.array_equal(reference, candidate):
+                yield self._same_shape(reference, candidate)
+        elif reference.size and candidate.size and reference.ndim == candidate.ndim:
+            yield self._told(_lengths(reference, candidate), Specific.FORM)
 
-    def _same_shape(self, ours: np.ndarray, theirs: np.ndarray) -> Explanation:
-        wrong = theirs != ours
-        offset = np.unique((theirs - ours)[wrong])
-        if wrong.all() and offset.size == 1 and ours.size > 1:
+    def _same_shape(self, reference: np.ndarray, candidate: np.ndarray) -> Explanation:
+        wrong = candidate != reference
+        offset = np.unique((candidate - reference)[wrong])
+        if wrong.all() and offset.size == 1 and reference.size > 1:
             return self._told(f"all are {int(offset[0]):+d} off", Specific.MISTAKE)
-        moved = _moved(ours, theirs)
+        moved = _moved(reference, candidate)
         if moved is not None:
             return self._told(moved, Specific.MISTAKE)
         at = tuple(int(index) for index in np.argwhere(wrong)[0])
-        few = f"{int(wrong.sum()):,} of {ours.size:,} differ, first at {list(at)}: {theirs[at]} in place of {ours[at]}"
+        values = f"{candidate[at]} in place of {reference[at]}"
+        few = f"{int(wrong.sum()):,} of {reference.size:,} differ, first at {list(at)}: {values}"
         if offset.size == 1:
             few += f"; all by {int(offset[0]):+d}"
-        if np.array_equal(np.sort(ours, axis=None), np.sort(theirs, axis=None)):
+        if np.array_equal(np.sort(reference, axis=None), np.sort(candidate, axis=None)):
             few += "; they are the same ids in another order"
         return self._told(few, Specific.FORM)
 
@@ -68,41 +71,41 @@ class IdsMismatch(Hypothesis):
 
 
 def are_ids(values: np.ndarray | None) -> bool:
-    """Whether whole numbers may be ids: of more than 8 bits, and none below 0 but one that stands for nothing."""
+    """True if values may be ids: integers of more than 8 bits, with at most one negative value (such as -100)."""
     if values is None or dtypes.kind_of(values.dtype) != "int" or values.dtype.itemsize < 2:
         return False
     return values.dtype.kind == "u" or np.unique(values[values < 0]).size <= 1
 
 
-def _moved(ours: np.ndarray, theirs: np.ndarray) -> str | None:
-    """Whether the last axis is shifted: by tokens at an end, or by padding on the other side."""
-    length = ours.shape[-1] if ours.ndim else 0
+def _moved(reference: np.ndarray, candidate: np.ndarray) -> str | None:
+    """Describe a shift of the last axis, by extra tokens or by padding on the other side; None if there is none."""
+    length = reference.shape[-1] if reference.ndim else 0
     if length < 4:
         return None
     for lag in range(1, min(length - 2, _MOST_EXTRA) + 1):
-        if np.array_equal(np.roll(ours, lag, axis=-1), theirs):
-            pad = np.unique(theirs[..., :lag])
+        if np.array_equal(np.roll(reference, lag, axis=-1), candidate):
+            pad = np.unique(candidate[..., :lag])
             if pad.size == 1:
                 return f"padding ({int(pad[0])}) is on the left in the candidate and on the right in the reference"
             return f"the last axis is rolled by {lag}"
-        if np.array_equal(np.roll(ours, -lag, axis=-1), theirs):
-            pad = np.unique(ours[..., :lag])
+        if np.array_equal(np.roll(reference, -lag, axis=-1), candidate):
+            pad = np.unique(reference[..., :lag])
             if pad.size == 1 and lag > 1:
                 return f"padding ({int(pad[0])}) is on the right in the candidate and on the left in the reference"
-        if np.array_equal(theirs[..., lag:], ours[..., :-lag]):
-            return f"the candidate has {_list(theirs[..., :lag])} in front, which the reference has not"
-        if np.array_equal(theirs[..., :-lag], ours[..., lag:]):
-            return f"the candidate lacks {_list(ours[..., :lag])}, which the reference has in front"
+        if np.array_equal(candidate[..., lag:], reference[..., :-lag]):
+            return f"the candidate has {_list(candidate[..., :lag])} in front, which the reference has not"
+        if np.array_equal(candidate[..., :-lag], reference[..., lag:]):
+            return f"the candidate lacks {_list(reference[..., :lag])}, which the reference has in front"
     return None
 
 
-def _lengths(ours: np.ndarray, theirs: np.ndarray) -> str:
-    """What lengths that differ mean."""
-    lengths = f"{theirs.shape[-1]} ids in place of {ours.shape[-1]}"
-    if ours.shape[:-1] != theirs.shape[:-1]:
-        return f"shapes {list(theirs.shape)} in place of {list(ours.shape)}"
-    longer, shorter = (theirs, ours) if theirs.shape[-1] > ours.shape[-1] else (ours, theirs)
-    verb = "has" if longer is theirs else "lacks"
+def _lengths(reference: np.ndarray, candidate: np.ndarray) -> str:
+    """Describe the difference of ids of different lengths."""
+    lengths = f"{candidate.shape[-1]} ids in place of {reference.shape[-1]}"
+    if reference.shape[:-1] != candidate.shape[:-1]:
+        return f"shapes {list(candidate.shape)} in place of {list(reference.shape)}"
+    longer, shorter = (candidate, reference) if candidate.shape[-1] > reference.shape[-1] else (reference, candidate)
+    verb = "has" if longer is candidate else "lacks"
     for start in range(min(longer.shape[-1] - shorter.shape[-1], _MOST_EXTRA) + 1):
         stop = start + shorter.shape[-1]
         if np.array_equal(longer[..., start:stop], shorter):
@@ -113,7 +116,7 @@ def _lengths(ours: np.ndarray, theirs: np.ndarray) -> str:
             ]
             return f"{lengths}: the candidate {verb} {' and '.join(parts)}; the rest is equal"
     least = shorter.shape[-1]
-    same = (ours[..., :least] == theirs[..., :least]).reshape(-1, least).all(axis=0)
+    same = (reference[..., :least] == candidate[..., :least]).reshape(-1, least).all(axis=0)
     first = int(np.argmin(same)) if not same.all() else least
     return f"{lengths}; they part at index {first}"
 
@@ -137,19 +140,22 @@ class PositionOffset(Hypothesis):
         return case.comparable and are_ids(case.reference_as_recorded) and are_ids(case.candidate_as_recorded)
 
     def test(self, case: Case) -> Iterator[Explanation]:
-        ours, theirs = case.expected, case.candidate
-        if ours.shape[-1:] < (3,) or not all(np.all(np.diff(side, axis=-1) == 1) for side in (ours, theirs)):
+        reference, candidate = case.expected, case.candidate
+        if reference.shape[-1:] < (3,) or not all(
+            np.all(np.diff(side, axis=-1) == 1) for side in (reference, candidate)
+        ):
             return
-        offsets = np.unique(theirs - ours)
+        offsets = np.unique(candidate - reference)
         if offsets.size == 1:
-            fit = case.fit(ours + offsets[0])
+            fit = case.fit(reference + offsets[0])
             yield Explanation(
                 cause=self.code,
                 fit=fit,
-                evidence=f"positions start at {theirs.flat[0]:g} in place of {ours.flat[0]:g}: {case.falls_to(fit)}",
-                fix=f"start at {ours.flat[0]:g}",
+                evidence=f"positions start at {candidate.flat[0]:g} in place of {reference.flat[0]:g}: "
+                f"{case.falls_to(fit)}",
+                fix=f"start at {reference.flat[0]:g}",
                 implies=("ids.mismatch", "offset.constant", "shift.sequence"),
-                predicted=ours + offsets[0],
+                predicted=reference + offsets[0],
             )
 
 

@@ -1,4 +1,4 @@
-"""Steps of an integrator in the wrong direction."""
+"""Hypothesis: an integrator steps in the wrong direction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layouts that values may be found in: one hypothesis each, one search for all."""
+"""Hypotheses on layout: one for each kind of layout, sharing one search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each index of an axis as a few numbers: enough to tell which index of one side is which of the other."""
+"""Projections of each index of an axis, to match the indices of one side to those of the other."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from firstdiff.diagnose.values.share import typical
 from firstdiff.diagnose.values.sides import Sides
+from firstdiff.rng import Rng
 
 _COLUMNS = 4096
 _KEPT = 8
@@ -31,35 +32,35 @@ class Lines:
     @staticmethod
     def along(sides: Sides, axis: int) -> Lines:
         """Sums of the elements of an index under fixed random weights: noise stays as small as it is in them."""
-        ours, theirs = (_rows(side, axis) for side in (sides.reference, sides.candidate))
-        if ours.shape[1] > _KEPT:
-            weights = _weights(ours.shape[1])
-            ours, theirs = ours @ weights, theirs @ weights
-        return Lines(axis, sides.ndim, ours, theirs, _before(ours, theirs))
+        reference, candidate = (_rows(side, axis) for side in (sides.reference, sides.candidate))
+        if reference.shape[1] > _KEPT:
+            weights = _weights(reference.shape[1])
+            reference, candidate = reference @ weights, candidate @ weights
+        return Lines(axis, sides.ndim, reference, candidate, _before(reference, candidate))
 
     def __len__(self) -> int:
         return int(self.reference.shape[0])
 
     def left_by(self, order: np.ndarray) -> float:
-        """What is left of the difference if index i of the candidate is index `order[i]` of the reference."""
+        """Return the fraction of the difference left if index i of the candidate is the reference's `order[i]`."""
         if not self.before:
             return 1.0
         rows = np.arange(len(self)) if len(self) <= _ROWS else np.arange(_ROWS) * len(self) // _ROWS
         return typical(self.candidate[rows] - self.reference[order[rows]]) / self.before
 
     def left_by_shift(self, lag: int) -> float:
-        """What is left if the candidate's index i is the reference's i - lag, where both have it."""
-        ours, theirs = (
+        """Return the fraction of the difference left if index i of the candidate is the reference's i - lag."""
+        reference, candidate = (
             (self.reference[:-lag], self.candidate[lag:])
             if lag > 0
             else (self.reference[-lag:], self.candidate[: len(self) + lag])
         )
         before = self.before
-        return typical(theirs - ours) / before if before else 1.0
+        return typical(candidate - reference) / before if before else 1.0
 
 
-def _before(ours: np.ndarray, theirs: np.ndarray) -> float:
-    apart, spread = typical(theirs - ours), typical(theirs - theirs.mean(axis=0))
+def _before(reference: np.ndarray, candidate: np.ndarray) -> float:
+    apart, spread = typical(candidate - reference), typical(candidate - candidate.mean(axis=0))
     return min(apart, spread)
 
 
@@ -72,6 +73,6 @@ def _rows(values: np.ndarray, axis: int) -> np.ndarray:
 
 @lru_cache(maxsize=32)
 def _weights(columns: int) -> np.ndarray:
-    weights: np.ndarray = np.random.default_rng(columns).standard_normal((columns, _KEPT)) / columns**0.5
+    weights: np.ndarray = Rng(columns).normal((columns, _KEPT)) / columns**0.5  # importing numpy.random takes 7 MB
     weights.setflags(write=False)
     return weights

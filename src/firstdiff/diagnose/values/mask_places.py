@@ -1,4 +1,4 @@
-"""A mask that hides other places."""
+"""Hypothesis: a mask that hides other places."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class MaskPlaces(Hypothesis):
         return case.comparable and case.candidate.size >= _LEAST
 
     def test(self, case: Case) -> Iterator[Explanation]:
-        ours, theirs = (_seen(values, case.candidate_dtype) for values in (case.expected, case.candidate))
-        if ours is None or theirs is None or np.array_equal(ours, theirs) or ours.all():
+        reference, candidate = (_seen(values, case.candidate_dtype) for values in (case.expected, case.candidate))
+        if reference is None or candidate is None or np.array_equal(reference, candidate) or reference.all():
             return
-        if np.array_equal(ours, ~theirs):
+        if np.array_equal(reference, ~candidate):
             evidence, specific = "the mask is turned round", Specific.MISTAKE
         else:
-            moved = _moved_diagonal(ours, theirs)
-            more, less = int((theirs & ~ours).sum()), int((ours & ~theirs).sum())
+            moved = _moved_diagonal(reference, candidate)
+            more, less = int((candidate & ~reference).sum()), int((reference & ~candidate).sum())
             evidence = f"{more:,} more places are true, or 0, than in the reference and {less:,} fewer{moved}"
-            specific = Specific.MISTAKE if moved or theirs.all() else Specific.FORM
+            specific = Specific.MISTAKE if moved or candidate.all() else Specific.FORM
         yield Explanation(
             cause=self.code,
             fit=Fit(0.0, 0.0, 1.0),
@@ -56,7 +56,7 @@ class MaskPlaces(Hypothesis):
 
 
 def _seen(values: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
-    """Where a mask is true, or adds nothing; None for what is no mask."""
+    """Return where a mask is True, or adds 0 to the scores; None if the values are no mask."""
     if dtypes.kind_of(dtype) == "bool":
         return np.asarray(values > 0.5)
     if values.dtype.kind != "f" or np.isnan(values).any():
@@ -65,14 +65,14 @@ def _seen(values: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
     return seen if bool((seen | (values <= _FILLER)).all()) else None
 
 
-def _moved_diagonal(ours: np.ndarray, theirs: np.ndarray) -> str:
-    """Whether both are triangles, one a place further than the other."""
-    if ours.ndim < 2 or ours.shape[-1] < 3:
+def _moved_diagonal(reference: np.ndarray, candidate: np.ndarray) -> str:
+    """Describe a mask that is shifted by one along the last axis; empty if it is not."""
+    if reference.ndim < 2 or reference.shape[-1] < 3:
         return ""
     for lag in (1, -1):
-        moved = np.roll(ours, lag, axis=-1)
+        moved = np.roll(reference, lag, axis=-1)
         inner = np.s_[..., 1:] if lag > 0 else np.s_[..., :-1]
-        if np.array_equal(moved[inner], theirs[inner]):
+        if np.array_equal(moved[inner], candidate[inner]):
             return f"; along the last axis it is one place {'late' if lag > 0 else 'early'}"
     return ""
 

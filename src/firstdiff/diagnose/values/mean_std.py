@@ -1,4 +1,4 @@
-"""A mean and a deviation are applied on one side only."""
+"""Hypothesis: mean and standard deviation are applied on one side only."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _lines(sides: Sides, axis: int | None) -> list[Line]:
 
 
 def _is_both(line: Line) -> bool:
-    """Whether there is both a factor and an offset."""
+    """True if a line has both a factor and an offset."""
     scaled = abs(line.factor - 1.0) > max(_SURE * line.factor_error, _SLACK) and abs(line.factor) > _SLACK
     return scaled and abs(line.offset) > max(_SURE * line.offset_error, 1e-6)
 
@@ -125,7 +125,7 @@ def _agree(lines: list[Line], known: list[tuple[float, float]]) -> bool:
 
 
 def _standardised(sides: Sides) -> str | None:
-    """Whether one side has mean 0 and deviation 1, and the other has not."""
+    """Describe which side has mean 0 and standard deviation 1; None if both or neither do."""
     told = sides.finite
     plain = [
         abs(float(side[told].mean())) < _STANDARD and abs(float(side[told].std()) - 1) < _STANDARD

@@ -1,4 +1,4 @@
-"""Text that was cut into other tokens."""
+"""Hypothesis: text split into other tokens."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class TokenizerMerges(Hypothesis):
         return are_ids(case.reference_as_recorded) and are_ids(case.candidate_as_recorded)
 
     def test(self, case: Case) -> Iterator[Explanation]:
-        ours, theirs = (_rows(side) for side in (case.reference_as_recorded, case.candidate_as_recorded))
-        if not ours or len(ours) != len(theirs):
+        reference, candidate = (_rows(side) for side in (case.reference_as_recorded, case.candidate_as_recorded))
+        if not reference or len(reference) != len(candidate):
             return
         cut: list[tuple[_Span, _Span]] = []
-        for one, other in zip(ours, theirs, strict=True):
+        for one, other in zip(reference, candidate, strict=True):
             found = _words_cut_otherwise(one, other)
             if found is None:
                 return
@@ -64,19 +64,19 @@ class TokenizerMerges(Hypothesis):
         )
 
 
-def _words_cut_otherwise(ours: list[int], theirs: list[int]) -> list[tuple[_Span, _Span]] | None:
-    """What stands in place of what; None where anything else differs as well.
+def _words_cut_otherwise(reference: list[int], candidate: list[int]) -> list[tuple[_Span, _Span]] | None:
+    """Return the spans of tokens that replace each other; None if anything else differs as well.
 
-    At the end tokens may be cut off, or come in, where both sides have one length.
+    Where both sides have one length, the last tokens may differ, since both are cut to that length.
     """
-    often = max(map(max, (Counter(ours).values(), Counter(theirs).values())))
-    if max(len(ours), len(theirs)) > _LONGEST or often > _MOST_OFTEN:  # to line up what is all alike takes long
+    often = max(map(max, (Counter(reference).values(), Counter(candidate).values())))
+    if max(len(reference), len(candidate)) > _LONGEST or often > _MOST_OFTEN:  # to line up what is all alike takes long
         return None
     found: list[tuple[_Span, _Span]] = []
     equal = 0
-    for kind, start, stop, begin, end in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
-        one, other = tuple(ours[start:stop]), tuple(theirs[begin:end])
-        at_end = len(ours) == len(theirs) and stop == len(ours) and end == len(theirs)
+    for kind, start, stop, begin, end in SequenceMatcher(None, reference, candidate, autojunk=False).get_opcodes():
+        one, other = tuple(reference[start:stop]), tuple(candidate[begin:end])
+        at_end = len(reference) == len(candidate) and stop == len(reference) and end == len(candidate)
         if kind == "equal":
             equal += len(one)
         elif at_end and found:
@@ -85,11 +85,11 @@ def _words_cut_otherwise(ours: list[int], theirs: list[int]) -> list[tuple[_Span
             return None
         else:
             found.append((one, other))
-    return found if equal >= _MOST_EQUAL * min(len(ours), len(theirs)) else None
+    return found if equal >= _MOST_EQUAL * min(len(reference), len(candidate)) else None
 
 
 def _one_to_one(cut: list[tuple[_Span, _Span]]) -> bool:
-    """Whether each word is always cut in the same way, and no two words into the same tokens."""
+    """True if each span is always replaced by the same tokens, and no two spans by the same ones."""
     every = set(cut)
     return len({one for one, _ in every}) == len({other for _, other in every}) == len(every)
 

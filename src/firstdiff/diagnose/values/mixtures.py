@@ -1,4 +1,4 @@
-"""A row as a sum of what goes into it, each with a weight of its own."""
+"""Solve for a row as a weighted sum of its inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEAST = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixture:
-    """What a row is made of.
+    """The weighted sum that gives a row.
 
     keys: the parts
     weights: [part, sample]; one sample where all have the same

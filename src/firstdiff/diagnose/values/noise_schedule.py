@@ -1,4 +1,4 @@
-"""Another schedule of noise."""
+"""Hypothesis: another noise schedule."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ class NoiseSchedule(Hypothesis):
 
     Tested on tables of betas, alphas or sigmas, by the shapes that schedules have; and on what signal and noise are
     mixed to: on both sides it is the two of them, with other weights, and the weights of each make up a whole. Use the
-    reference's schedule.
+    reference's schedule. A schedule of the same kind between the same ends with another number of steps is a loop that
+    takes too few or too many of them: `loop.steps`.
     """
 
     code = "noise.schedule"
+    also = ("loop.steps",)
 
     def applies(self, case: Case) -> bool:
         return Sides.of(case).real if case.comparable else bool(_NAMES.search(case.key))
@@ -49,14 +51,25 @@ class NoiseSchedule(Hypothesis):
         if case.comparable:
             yield from self._of_mixtures(case)
 
-    def _of_tables(self, ours: np.ndarray, theirs: np.ndarray) -> Iterator[Explanation]:
-        shapes = [shape_of(side) for side in (ours, theirs)]
+    def _of_tables(self, reference: np.ndarray, candidate: np.ndarray) -> Iterator[Explanation]:
+        shapes = [shape_of(side) for side in (reference, candidate)]
         words = [
             shape.words if shape else f"a schedule from {side[0]:.4g} to {side[-1]:.4g}"
-            for shape, side in zip(shapes, (ours, theirs), strict=True)
+            for shape, side in zip(shapes, (reference, candidate), strict=True)
         ]
+        if reference.size != candidate.size and shapes[0] is not None and shapes[0] == shapes[1]:
+            yield Explanation(
+                cause="loop.steps",
+                fit=Fit(0.0, 0.0, inf),
+                evidence=f"both sides have {words[0]}: the candidate {candidate.size} of them, "
+                f"the reference {reference.size}",
+                fix=f"take as many steps as the reference: {reference.size}",
+                implies=("noise.schedule", *_IMPLIES),
+                doubt=_OF_TWO_KINDS,
+            )
+            return
         of_two_kinds = shapes[0] is not None and shapes[1] is not None and shapes[0].kind != shapes[1].kind
-        if not of_two_kinds and _parallel(ours, theirs):
+        if not of_two_kinds and _parallel(reference, candidate):
             return
         yield Explanation(
             cause=self.code,
@@ -70,19 +83,24 @@ class NoiseSchedule(Hypothesis):
 
     def _of_mixtures(self, case: Case) -> Iterator[Explanation]:
         """Signal and noise, each with its weight."""
-        ours, theirs = mixture_of(case, "reference"), mixture_of(case, "candidate")
-        if ours is None or theirs is None or ours.keys != theirs.keys or not (_is_whole(ours) and _is_whole(theirs)):
+        reference, candidate = mixture_of(case, "reference"), mixture_of(case, "candidate")
+        if (
+            reference is None
+            or candidate is None
+            or reference.keys != candidate.keys
+            or not (_is_whole(reference) and _is_whole(candidate))
+        ):
             return
-        fit = case.fit(theirs.made)
+        fit = case.fit(candidate.made)
         yield Explanation(
             cause=self.code,
             fit=fit,
-            evidence=f"the candidate is {theirs.words} in place of {ours.words}: {case.falls_to(fit)}",
+            evidence=f"the candidate is {candidate.words} in place of {reference.words}: {case.falls_to(fit)}",
             fix=_FIX,
-            assumed=int(theirs.weights.size),
+            assumed=int(candidate.weights.size),
             implies=_IMPLIES,
             doubt=0.1,
-            predicted=theirs.made,
+            predicted=candidate.made,
         )
 
 
@@ -94,16 +112,16 @@ def _table(values: np.ndarray | None) -> np.ndarray | None:
     return levels if is_schedule(levels) else None
 
 
-def _parallel(ours: np.ndarray, theirs: np.ndarray) -> bool:
-    """Whether one is the other times a number: a scale, and no other schedule."""
-    if ours.shape != theirs.shape:
+def _parallel(reference: np.ndarray, candidate: np.ndarray) -> bool:
+    """True if one array is a multiple of the other: a scale rather than another schedule."""
+    if reference.shape != candidate.shape:
         return False
-    factor = float(np.vdot(ours, theirs)) / float(np.vdot(ours, ours))
-    return bool(np.abs(theirs - factor * ours).max() <= _ONE * np.abs(theirs).max())
+    factor = float(np.vdot(reference, candidate)) / float(np.vdot(reference, reference))
+    return bool(np.abs(candidate - factor * reference).max() <= _ONE * np.abs(candidate).max())
 
 
 def _is_whole(mixture: Mixture) -> bool:
-    """Whether the weights, or their squares, add up to 1: what is taken from the signal is given to the noise."""
+    """True if the weights of signal and noise, or their squares, add up to 1."""
     if len(mixture.keys) != 2:
         return False
     return any(

@@ -1,4 +1,4 @@
-"""NaN and infinities."""
+"""Hypotheses on NaN and infinities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SEVERAL = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Strange:
-    """Where the candidate is not finite and the reference is something else."""
+    """The elements where the candidate is not finite and the reference is different."""
 
     sides: Sides
     at: np.ndarray
@@ -31,11 +31,11 @@ class _Strange:
     @staticmethod
     def of(case: Case) -> _Strange | None:
         sides = Sides.of(case)
-        ours, theirs = sides.reference, sides.candidate
-        at = ~np.isfinite(theirs) & ~((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
+        reference, candidate = sides.reference, sides.candidate
+        at = ~np.isfinite(candidate) & ~((reference == candidate) | (np.isnan(reference) & np.isnan(candidate)))
         if not at.any():
             return None
-        return _Strange(sides, at, int(np.isnan(theirs[at]).sum()), int(np.isinf(theirs[at]).sum()))
+        return _Strange(sides, at, int(np.isnan(candidate[at]).sum()), int(np.isinf(candidate[at]).sum()))
 
     @property
     def counts(self) -> str:
@@ -51,14 +51,14 @@ class _Strange:
         implies: tuple[str, ...] = (),
         slack: float = 0.0,
     ) -> Explanation:
-        """What is finite must be right as it is, or within some noise of it; the rest is as it is.
+        """Build an explanation that takes the non-finite elements as they are; the others must equal the reference.
 
         slack: what the noise may be, as a share of each value
         """
-        ours, theirs = self.sides.reference, self.sides.candidate
+        reference, candidate = self.sides.reference, self.sides.candidate
         with np.errstate(all="ignore"):
-            near = np.abs(theirs - ours) <= slack * np.abs(ours)
-        predicted = np.where(self.at | near, theirs, ours)
+            near = np.abs(candidate - reference) <= slack * np.abs(reference)
+        predicted = np.where(self.at | near, candidate, reference)
         return Explanation(
             cause=cause,
             fit=self.sides.case.fit(predicted),
@@ -108,17 +108,17 @@ class Overflow(Hypothesis):
             return
         name = _narrowest(case, found)
         top = _RANGES[name]
-        ours = np.abs(found.sides.reference[found.at])
-        ours = ours[np.isfinite(ours)]
+        reference = np.abs(found.sides.reference[found.at])
+        reference = reference[np.isfinite(reference)]
         inputs = max((_largest(both.candidate) for both in case.inputs.values()), default=0.0)
-        if ours.size and float(np.median(ours)) > top * (1 - 2**-10):
-            evidence = f"the reference reaches {ours.max():.5g} there, beyond the {top:.5g} that {name} holds"
-        elif found.inf and float(ours.max(initial=0.0)) > top * _NEAR:
-            evidence = f"the reference reaches {ours.max():.5g}, near the {top:.5g} that {name} holds"
+        if reference.size and float(np.median(reference)) > top * (1 - 2**-10):
+            evidence = f"the reference reaches {reference.max():.5g} there, beyond the {top:.5g} that {name} holds"
+        elif found.inf and float(reference.max(initial=0.0)) > top * _NEAR:
+            evidence = f"the reference reaches {reference.max():.5g}, near the {top:.5g} that {name} holds"
         elif inputs > top * _NEAR or inputs**2 > top:
             evidence = f"its inputs reach {inputs:.5g}: their products are beyond the {top:.5g} that {name} holds"
         elif _ends_a_range(found, np.abs(found.sides.reference)):
-            evidence = f"all values beyond {ours.min():.5g} are Inf and no others, as where a range ends"
+            evidence = f"all values beyond {reference.min():.5g} are Inf and no others, as where a range ends"
         else:
             return
         fix = "compute this in float32, or in bfloat16, whose range is that of float32"
@@ -127,7 +127,7 @@ class Overflow(Hypothesis):
 
 
 def _ends_a_range(found: _Strange, sizes: np.ndarray) -> bool:
-    """Whether the infinite are those that should be largest, several and of several sizes: no filler of a mask."""
+    """True if the largest expected values became infinite: several of different sizes, so no mask fill."""
     beyond, within = sizes[found.at], sizes[~found.at]
     there = not found.nan and within.size > 0 and np.unique(beyond).size >= _SEVERAL
     return bool(there and beyond.min() >= within.max() * (1 - 2**-9))

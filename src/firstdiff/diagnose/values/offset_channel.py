@@ -1,4 +1,4 @@
-"""Each channel has a number of its own added."""
+"""Hypothesis: an offset for each channel."""
 
 from __future__ import annotations
 

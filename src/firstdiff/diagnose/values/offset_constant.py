@@ -1,4 +1,4 @@
-"""One number is added to all values."""
+"""Hypothesis: one offset for all values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same values in another order along one axis: which orders are tried, and what they are called."""
+"""Find and name a permutation of the indices of one axis."""
 
 from __future__ import annotations
 
@@ -129,13 +129,13 @@ def _nearest(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray | None:
 
 
 def _is_rolled(order: np.ndarray) -> bool:
-    """Whether it is a shift, round the end, of more than two."""
+    """True if an order of more than two indices is a roll."""
     steps = (order - np.arange(order.size)) % order.size
     return order.size > 2 and bool((steps == steps[0]).all())
 
 
 def _are_heads(lines: Lines) -> bool:
-    """Whether the axis is one of those in the middle, where heads stand."""
+    """True if the axis is an inner one of four or more, where heads are."""
     return lines.ndim >= 4 and 0 < lines.axis < lines.ndim - 1
 
 

@@ -1,4 +1,4 @@
-"""Positions looked up at another place of their table."""
+"""Hypothesis: positions looked up in other rows of their table."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class PositionRows(Hypothesis):
             if both.reference is None or both.reference.ndim != 2:
                 continue
             table = doubles(both.reference)
-            ours, theirs = (_start(table, side) for side in sides)
-            if ours is None or theirs is None or ours == theirs:
+            reference, candidate = (_start(table, side) for side in sides)
+            if reference is None or candidate is None or reference == candidate:
                 continue
             name = both.key.removesuffix(":param")
             yield Explanation(
                 cause=self.code,
                 fit=Fit(0.0, 0.0, inf),
-                evidence=f"each side is rows of {name}, from row {theirs} on in place of {ours}",
-                fix=f"start at position {ours}",
+                evidence=f"each side is rows of {name}, from row {candidate} on in place of {reference}",
+                fix=f"start at position {reference}",
                 implies=("shift.sequence", "values.uncorrelated", "layout.reversed"),
             )
 

@@ -1,4 +1,4 @@
-"""Rows of probabilities: along which axis they add up to 1."""
+"""Recognise probabilities, and the axis along which they add up to 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A case whose values are all there, in another layout: searched for once, told by the hypothesis of its kind."""
+"""Search once for another layout of the same values; the hypothesis of its kind reports it."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def _regrouped(sides: Sides) -> Iterator[Explanation]:
 @np.errstate(all="ignore")
 def _same_values(sides: Sides) -> bool:
     """A quick no: moving values about keeps their mean, spread and range."""
-    ours, theirs = (np.abs(side[np.isfinite(side)]) for side in (sides.reference, sides.candidate))
-    if ours.size != theirs.size or not ours.size:
+    reference, candidate = (np.abs(side[np.isfinite(side)]) for side in (sides.reference, sides.candidate))
+    if reference.size != candidate.size or not reference.size:
         return False
-    size = float(np.sqrt(np.mean(ours**2)))
-    figures = [(side.mean(), np.sqrt(np.mean(side**2)), side.max() / 2) for side in (ours, theirs)]
+    size = float(np.sqrt(np.mean(reference**2)))
+    figures = [(side.mean(), np.sqrt(np.mean(side**2)), side.max() / 2) for side in (reference, candidate)]
     return bool(size) and all(abs(one - other) <= _SLACK * size for one, other in zip(*figures, strict=True))

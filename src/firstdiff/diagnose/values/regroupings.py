@@ -1,4 +1,4 @@
-"""The same values with axes exchanged, or cut up in another order than they are laid down in."""
+"""Find a transposition or a split of axes in another order."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def regrouping_of(sides: Sides) -> Regrouping | None:
     """The plainest that accounts for most of the difference; None if there is none."""
     size = sides.reference.size
     flat = np.unique((np.arange(_SAMPLE) * size // _SAMPLE + np.arange(_SAMPLE) * 7919) % size)
-    ours, theirs = sides.reference.reshape(-1), sides.candidate.reshape(-1)[flat]
-    before = min(typical(theirs - ours[flat]), typical(theirs - theirs.mean()))
+    reference, candidate = sides.reference.reshape(-1), sides.candidate.reshape(-1)[flat]
+    before = min(typical(candidate - reference[flat]), typical(candidate - candidate.mean()))
     if not 0 < before < np.inf:
         return None
     for one in _regroupings(sides.shape):
-        if typical(theirs - ours[_pulled(one, flat)]) < _LEFT * before:
+        if typical(candidate - reference[_pulled(one, flat)]) < _LEFT * before:
             return one
     return None
 
@@ -79,7 +79,7 @@ def _cuts(length: int) -> tuple[int, ...]:
 
 
 def _pulled(one: Regrouping, flat: np.ndarray) -> np.ndarray:
-    """Where in the reference the candidate's elements come from."""
+    """Return the flat index in the reference of each of the candidate's flat indices."""
     strides = [prod(one.lengths[axis + 1 :]) for axis in range(len(one.lengths))]
     rest, found = flat, np.zeros_like(flat)
     for axis in reversed(one.order):

@@ -1,4 +1,4 @@
-"""An earlier tensor is missing in a sum, or in it twice."""
+"""Hypothesis: an earlier tensor is missing from a sum, or added twice."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ResidualMissing(Hypothesis):
 
 
 def _parallel(values: np.ndarray, sides: Sides) -> bool:
-    """Whether an earlier tensor has the direction of the row itself: then adding it is no more than a scale."""
+    """True if an earlier tensor is nearly a multiple of the row, so that adding it only scales the row."""
     both = float(np.linalg.norm(values) * np.linalg.norm(sides.reference))
     return bool(abs(np.vdot(values, sides.reference)) > _SAME * both)
 

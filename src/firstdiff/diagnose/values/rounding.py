@@ -1,4 +1,4 @@
-"""Differences that rounding alone leaves."""
+"""Hypothesis: differences from rounding alone."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ class Rounding(Hypothesis):
     code = "rounding"
 
     def applies(self, case: Case) -> bool:
+        systematic = case.row.systematic
+        if systematic is not None and systematic.failed:
+            return False  # the verdict allows for rounding already, and found more
         return case.comparable and case.unexplained.reaches_floor and case.unexplained.max_abs > 0
 
     def test(self, case: Case) -> Iterator[Explanation]:
@@ -56,7 +59,7 @@ class Rounding(Hypothesis):
 
 @np.errstate(all="ignore")
 def _has_direction(sides: Sides) -> bool:
-    """Whether the difference has a mean of its own, or goes with the values."""
+    """True if the difference has a mean, or correlates with the values."""
     apart, values = sides.difference[sides.finite], sides.reference[sides.finite]
     size = float(np.sqrt(np.mean(np.abs(apart) ** 2)))
     limit = (_UNRELATED + 3.0 / apart.size**0.5) * size

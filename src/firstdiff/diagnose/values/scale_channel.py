@@ -1,4 +1,4 @@
-"""Each channel has a factor of its own."""
+"""Hypothesis: a factor for each channel."""
 
 from __future__ import annotations
 

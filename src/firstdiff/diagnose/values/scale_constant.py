@@ -1,4 +1,4 @@
-"""All values are the reference's times one factor."""
+"""Hypothesis: one factor for all values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each vector along the last axis has a factor of its own."""
+"""Hypothesis: a factor for each vector along the last axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules of noise by their shape: how levels go from one end to the other."""
+"""Recognise noise schedules by their shape."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MADE_OF: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a schedule is called.
+    """The name of a schedule.
 
     kind: how it goes from one end to the other
     ends: between what, in words; empty where the kind says it
@@ -50,20 +50,18 @@ class Shape:
 
 
 def is_schedule(values: np.ndarray) -> bool:
-    """Whether numbers in a row only rise, or only fall, and all are finite."""
+    """True if numbers in a row only rise, or only fall, and all are finite."""
+    if values.ndim != 1 or values.size < _LEAST:
+        return False
     steps = np.diff(values)
     return (
-        values.ndim == 1
-        and values.size >= _LEAST
-        and bool(np.isfinite(values).all())
-        and bool((steps >= 0).all() or (steps <= 0).all())
-        and bool((steps != 0).any())
+        bool(np.isfinite(values).all()) and bool((steps >= 0).all() or (steps <= 0).all()) and bool((steps != 0).any())
     )
 
 
 @np.errstate(all="ignore")
 def shape_of(values: np.ndarray) -> Shape | None:
-    """What a schedule is called; None for one without a name here."""
+    """Return the name of a schedule; None if it is not a known one."""
     reach = float(np.ptp(values))
     for shape, made in _known(values):
         if np.isfinite(made).all() and float(np.abs(made - values).max()) <= _NEAR * reach:
@@ -86,7 +84,7 @@ def _known(values: np.ndarray) -> Iterator[tuple[Shape, np.ndarray]]:
 
 
 def _signals(count: int) -> Iterator[tuple[str, np.ndarray]]:
-    """What is left of the power of the signal at each of so many steps."""
+    """Yield known schedules of signal power over `count` steps, each with its name."""
     for name, (first, last, power) in _BETAS.items():
         betas = np.linspace(first**power, last**power, count) ** (1.0 / power)
         yield name, np.cumprod(1.0 - betas)

@@ -1,4 +1,4 @@
-"""How much of a difference a prediction leaves, and how far from luck that is."""
+"""The fraction of a difference that a prediction leaves, and the evidence against chance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Share:
 
     @property
     def evidence(self) -> float:
-        """How much likelier this is than luck, as a logarithm: few elements fit anything."""
+        """The log likelihood ratio against chance; low for few elements, which fit anything."""
         free = self.count - self.fitted
         if free <= 0 or self.left >= 1.0:
             return 0.0
@@ -51,12 +51,12 @@ def share_left(
     count = int(np.count_nonzero(told))
     if not count or 2 * count < np.count_nonzero(wrong):
         return NOTHING
-    ours, theirs, made = reference[told], candidate[told], predicted[told]
-    before = typical(theirs - ours)
+    ref, cand, made = reference[told], candidate[told], predicted[told]
+    before = typical(cand - ref)
     every = candidate[np.isfinite(candidate)]
     spread = typical(every - every.mean())
     before = min(before, spread) if spread > 0 else before
-    after = typical(theirs - made) * (count / max(count - fitted, 1)) ** 0.5
+    after = typical(cand - made) * (count / max(count - fitted, 1)) ** 0.5
     return Share(after / before if before > 0 else 1.0, count, fitted)
 
 

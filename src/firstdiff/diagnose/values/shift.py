@@ -1,4 +1,4 @@
-"""Values stand one or more places further along an axis."""
+"""Hypothesis: values are shifted along an axis."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ShiftSequence(Hypothesis):
 
 
 def _moves_whole_chunks(sides: Sides, axis: int, lag: int) -> bool:
-    """Whether channels are rolled by an even part of them: heads in another order look like that."""
+    """True if channels are rolled by a divisor of their number, which is more likely heads in another order."""
     of_channels = axis == sides.ndim - 1 and sides.ndim >= 3 and sides.case.row.audio is None
     return of_channels and abs(lag) > 1 and sides.shape[axis] % abs(lag) == 0
 
@@ -77,17 +77,17 @@ def _best_lag(lines: Lines) -> int | None:
 @np.errstate(all="ignore")
 def _shifted(sides: Sides, axis: int, lag: int) -> tuple[np.ndarray, str, int]:
     """The reference moved along an axis, what stands in the places that became free, and how many are unknown."""
-    ours, theirs = np.moveaxis(sides.reference, axis, 0), np.moveaxis(sides.candidate, axis, 0)
+    reference, candidate = np.moveaxis(sides.reference, axis, 0), np.moveaxis(sides.candidate, axis, 0)
     allowed = np.moveaxis(sides.allowed, axis, 0)
-    moved = np.roll(ours, lag, axis=0)
+    moved = np.roll(reference, lag, axis=0)
     free = slice(0, lag) if lag > 0 else slice(lag, None)
-    edge = ours[:1] if lag > 0 else ours[-1:]
+    edge = reference[:1] if lag > 0 else reference[-1:]
     for fill, words in ((moved[free], _ROUND), (0.0, "filled with 0"), (edge, "filled with its edge")):
-        if np.all(np.abs(theirs[free] - fill) <= allowed[free]):
+        if np.all(np.abs(candidate[free] - fill) <= allowed[free]):
             moved[free] = fill
             return np.moveaxis(moved, 0, axis), words, 0
-    moved[free] = theirs[free]
-    return np.moveaxis(moved, 0, axis), "filled with something else", int(theirs[free].size)
+    moved[free] = candidate[free]
+    return np.moveaxis(moved, 0, axis), "filled with something else", int(candidate[free].size)
 
 
 HYPOTHESIS: Final = ShiftSequence()

@@ -1,4 +1,4 @@
-"""Both sides of a case as arrays, the part of them that is wrong, and what a prediction of it is worth."""
+"""Both sides of a case as arrays, the part of them that is wrong, and the fit of predictions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STRAYED = 0.1
 @final
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """What the candidate should have and what it has, in one shape, as float64 or complex128.
+    """Expected and actual values of the candidate, in one shape, as float64 or complex128.
 
     allowed: how far apart two healthy values may be, element by element
     patterns: axes of which only some indices are wrong; these sides are cut down to them
@@ -80,7 +80,7 @@ class Sides:
 
     @cached_property
     def wrong(self) -> np.ndarray:
-        """Which elements differ: by more than is allowed, or by about as much as those that do, if far beyond noise."""
+        """The elements that differ: by more than is allowed, or by about as much as those that do."""
         with np.errstate(all="ignore"):
             apart = np.abs(self.difference)
             beyond = self.finite & (apart > self.allowed)
@@ -112,7 +112,7 @@ class Sides:
 
     @property
     def place(self) -> str:
-        """Where the part is, to begin a sentence with: `in index 5 of axis 1, `; empty for all of it."""
+        """The location of the part, to begin a sentence with: `in index 5 of axis 1, `; empty for all of it."""
         words = [f"{found.words('index')} of {axis_words(axis, self.ndim)}" for axis, found in self.patterns.items()]
         return f"in {' and '.join(words)}, " if words else ""
 
@@ -155,7 +155,7 @@ class Sides:
         )
 
     def left_by(self, predicted: np.ndarray, fitted: int = 0) -> Share:
-        """How much of the difference a prediction leaves."""
+        """Return the fraction of the difference that a prediction leaves."""
         return share_left(self.reference, self.candidate, predicted, self.wrong, fitted)
 
     def _strays(self, predicted: np.ndarray) -> np.ndarray:
@@ -197,6 +197,6 @@ def views(case: Case) -> Iterator[Sides]:
 
 
 def of_channels(sides: Sides) -> bool:
-    """Whether the part that is wrong is some channels, or heads, of all there are."""
+    """True if only some channels or heads are wrong."""
     axes = {sides.ndim - 1, *({1} if sides.ndim >= 3 else set())}
     return any(axis in axes and pattern.form in ("one", "several") for axis, pattern in sides.patterns.items())

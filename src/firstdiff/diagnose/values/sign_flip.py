@@ -1,4 +1,4 @@
-"""Values have the other sign."""
+"""Hypothesis: values have the opposite sign."""
 
 from __future__ import annotations
 

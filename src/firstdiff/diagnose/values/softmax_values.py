@@ -1,4 +1,4 @@
-"""Softmax gone wrong, as the probabilities alone tell: along another axis, with another scale, without its mask."""
+"""Hypotheses on softmax from probabilities alone: another axis, another scale, no mask."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ class AttentionScale(_Softmax):
         sides = Sides.of(case)
         for axis in _axes(case):
             there = (sides.reference > _SMALL) & (sides.candidate > _SMALL)
-            ours, theirs = (_scores(side, there, axis) for side in (sides.reference, sides.candidate))
-            power = float(np.sum(ours**2))
-            factor = float(np.sum(ours * theirs)) / power if power else 1.0
+            reference, candidate = (_scores(side, there, axis) for side in (sides.reference, sides.candidate))
+            power = float(np.sum(reference**2))
+            factor = float(np.sum(reference * candidate)) / power if power else 1.0
             if abs(factor - 1) < _ONE or factor <= 0:
                 continue
             powered = np.where(sides.reference > 0, np.exp(factor * np.log(sides.reference + _TINY)), 0.0)
@@ -107,10 +107,10 @@ class AttentionMask(_Softmax):
             return
         for axis in _axes(case):
             shown = ~hidden & ~hides
-            ours, theirs = (
+            reference, candidate = (
                 np.where(shown, side, 0.0).sum(axis=axis, keepdims=True) for side in (sides.reference, sides.candidate)
             )
-            made = np.where(shown, sides.reference * (theirs / ours), sides.candidate)
+            made = np.where(shown, sides.reference * (candidate / reference), sides.candidate)
             more, less = int((hidden & ~hides).sum()), int((hides & ~hidden).sum())
             told = " and ".join(
                 text
@@ -144,9 +144,9 @@ def _scores(values: np.ndarray, there: np.ndarray, axis: int) -> np.ndarray:
     return np.where(there, logs - mean, 0.0)
 
 
-def _balance(ours: np.ndarray, theirs: np.ndarray, right: int, wrong: int) -> np.ndarray:
-    """What each row of the right axis was divided by, as the ratio of both sides tells, up to one factor."""
-    ratio = np.log(np.maximum(theirs, _TINY)) - np.log(np.maximum(ours, _TINY))
+def _balance(reference: np.ndarray, candidate: np.ndarray, right: int, wrong: int) -> np.ndarray:
+    """Return the normaliser of each row of the right axis, up to one factor, from the ratio of both sides."""
+    ratio = np.log(np.maximum(candidate, _TINY)) - np.log(np.maximum(reference, _TINY))
     ratio = ratio - ratio.mean(axis=right, keepdims=True).mean(axis=wrong, keepdims=True)
     return np.asarray(np.exp(ratio.mean(axis=right, keepdims=True)))
 

@@ -1,8 +1,9 @@
-"""What belongs to another step."""
+"""Hypothesis: values that belong to another step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -10,8 +11,11 @@ import numpy as np
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
 from firstdiff.diagnose.nearby import Again
+from firstdiff.diagnose.values.uniform_noise import staggered
 
 _FARTHEST = 8
+# the score stands just before what is made of it
+_MOST_EARLIER = 4
 _NEAR = 1e-4
 _LEAST_STEPS = 3
 # one step alone may be a buffer that was not written again, or chance
@@ -26,11 +30,42 @@ class ScoreStagger(Hypothesis):
 
     Tested on the same tensor at the other steps: with one distance between the two sides, the candidate's are
     the reference's. Take what belongs to the step.
+
+    In discrete diffusion scores are staggered by a formula: so many times the score, less a share of its sum, which
+    keeps the sum. There the candidate has other factors: a sign, an order or a division is wrong. Use the reference's.
     """
 
     code = "score.stagger"
 
     def test(self, case: Case) -> Iterator[Explanation]:
+        yield from self._by_formula(case)
+        yield from self._by_step(case)
+
+    def _by_formula(self, case: Case) -> Iterator[Explanation]:
+        for earlier in islice(case.nearby.earlier(), _MOST_EARLIER):
+            reference = staggered(case.reference, earlier.reference)
+            candidate = staggered(case.candidate, earlier.candidate) if reference else None
+            if reference is None or candidate is None:
+                continue
+            classes = case.reference.shape[-1]
+            keeps_sum = abs(reference.factor + classes * reference.share - 1.0) <= _NEAR
+            if not keeps_sum or reference.factor - 1.0 <= _NEAR:
+                continue
+            fit = case.fit(candidate.made)
+            yield Explanation(
+                cause=self.code,
+                fit=fit,
+                evidence=f"the candidate is {candidate.words} ({earlier.key}), the reference {reference.words}: "
+                f"{case.falls_to(fit)}",
+                fix="stagger as the reference does: take the share of the sum away first, then divide by what is kept",
+                assumed=2,
+                implies=("bias.missing", "offset.constant", "scale.constant"),
+                doubt=_SEVERAL_STEPS,
+                predicted=candidate.made,
+            )
+            return
+
+    def _by_step(self, case: Case) -> Iterator[Explanation]:
         again = case.nearby.again()
         for other in (one for one in again if abs(one.later) <= _FARTHEST):
             fit = case.fit(other.reference)
@@ -56,10 +91,10 @@ class ScoreStagger(Hypothesis):
 
 
 def _others_agree(again: list[Again], later: int) -> tuple[int, int]:
-    """How many other steps of the candidate are the reference's at this distance, and how many could be."""
-    ours = {one.later: one.reference for one in again}
-    pairs = [(one.candidate, ours[one.later + later]) for one in again if one.later + later in ours]
-    return sum(_same(theirs, wanted) for theirs, wanted in pairs), len(pairs)
+    """Return how many other steps of the candidate equal the reference's at distance `later`, and how many have one."""
+    reference = {one.later: one.reference for one in again}
+    pairs = [(one.candidate, reference[one.later + later]) for one in again if one.later + later in reference]
+    return sum(_same(candidate, wanted) for candidate, wanted in pairs), len(pairs)
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:

@@ -1,4 +1,4 @@
-"""The candidate has what it had before."""
+"""Hypotheses: values of an earlier tensor of the candidate, or of an input of the operation."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def repeated(case: Case) -> Iterator[Before]:
     if sides.reference.size < _LEAST:
         return
     flat = places(sides.reference.size)
-    theirs, allowed = sides.candidate.reshape(-1)[flat], sides.allowed.reshape(-1)[flat]
-    ours = sides.reference.reshape(-1)[flat]
+    candidate, allowed = sides.candidate.reshape(-1)[flat], sides.allowed.reshape(-1)[flat]
+    reference = sides.reference.reshape(-1)[flat]
     for one in before(case):
         with np.errstate(invalid="ignore"):
-            same = np.abs(theirs - one.candidate.reshape(-1)[flat]) <= allowed
-            rightly = np.abs(ours - one.reference.reshape(-1)[flat]) <= allowed
-        if same.all() and not rightly.all() and np.ptp(theirs.real) > 0:
+            same = np.abs(candidate - one.candidate.reshape(-1)[flat]) <= allowed
+            rightly = np.abs(reference - one.reference.reshape(-1)[flat]) <= allowed
+        if same.all() and not rightly.all() and np.ptp(candidate.real) > 0:
             yield one
 
 

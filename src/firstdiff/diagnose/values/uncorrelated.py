@@ -1,4 +1,4 @@
-"""Values that have nothing to do with what they should be."""
+"""Hypothesis: values uncorrelated with the expected ones."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class ValuesUncorrelated(Hypothesis):
     @np.errstate(all="ignore")
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case).part
-        ours, theirs = sides.reference[sides.finite], sides.candidate[sides.finite]
-        if ours.size < _LEAST or not ours.std() or not theirs.std():
+        reference, candidate = sides.reference[sides.finite], sides.candidate[sides.finite]
+        if reference.size < _LEAST or not reference.std() or not candidate.std():
             return
-        values, ranks = _correlation(ours, theirs), _correlation(_ranks(ours), _ranks(theirs))
-        limit = _UNRELATED + 3 / ours.size**0.5
+        values, ranks = _correlation(reference, candidate), _correlation(_ranks(reference), _ranks(candidate))
+        limit = _UNRELATED + 3 / reference.size**0.5
         if max(abs(values), abs(ranks)) > limit:
             return
-        spread = f"its deviation is {theirs.std():.3g} against {ours.std():.3g}"
+        spread = f"its deviation is {candidate.std():.3g} against {reference.std():.3g}"
         yield Explanation(
             cause=self.code,
             fit=Fit(float("inf"), _BELOW_OTHERS * case.unexplained.rms, float("inf")),

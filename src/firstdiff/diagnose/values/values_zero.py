@@ -1,4 +1,4 @@
-"""Values are 0, or all the same."""
+"""Hypotheses: values are all 0, or all the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another vocabulary."""
+"""Hypothesis: another vocabulary."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ class VocabMismatch(Hypothesis):
 
     def _renamed(self, case: Case) -> Iterator[Explanation]:
         """Each id of the reference is always the same other id of the candidate."""
-        ours, theirs = (
+        reference, candidate = (
             np.asarray(side).reshape(-1) for side in (case.reference_as_recorded, case.candidate_as_recorded)
         )
-        if ours.size != theirs.size or np.unique(theirs - ours).size == 1:
+        if reference.size != candidate.size or np.unique(candidate - reference).size == 1:
             return
-        pairs = np.unique(np.stack([ours, theirs]), axis=1)
+        pairs = np.unique(np.stack([reference, candidate]), axis=1)
         one, other = np.unique(pairs[0]).size, np.unique(pairs[1]).size
         renamed = pairs[0] != pairs[1]
-        again = int((ours != theirs).sum()) - int(renamed.sum())
+        again = int((reference != candidate).sum()) - int(renamed.sum())
         if not one == other == pairs.shape[1] or again < _AGAIN:
             return
         yield Explanation(
@@ -87,22 +87,22 @@ class VocabMismatch(Hypothesis):
 
     def _resized(self, case: Case) -> Iterator[Explanation]:
         """One axis is longer on one side: does the common part agree?"""
-        ours, theirs = case.reference_as_recorded, case.candidate_as_recorded
-        if ours is None or theirs is None or ours.ndim != theirs.ndim:
+        reference, candidate = case.reference_as_recorded, case.candidate_as_recorded
+        if reference is None or candidate is None or reference.ndim != candidate.ndim:
             return
-        longer = [axis for axis in range(ours.ndim) if ours.shape[axis] != theirs.shape[axis]]
-        if len(longer) != 1 or longer[0] not in (0, ours.ndim - 1) or min(ours.size, theirs.size) < _LEAST:
+        longer = [axis for axis in range(reference.ndim) if reference.shape[axis] != candidate.shape[axis]]
+        if len(longer) != 1 or longer[0] not in (0, reference.ndim - 1) or min(reference.size, candidate.size) < _LEAST:
             return
         axis = longer[0]
-        count = min(ours.shape[axis], theirs.shape[axis])
-        common = [dtypes.doubles(side.take(range(count), axis=axis)) for side in (ours, theirs)]
+        count = min(reference.shape[axis], candidate.shape[axis])
+        common = [dtypes.doubles(side.take(range(count), axis=axis)) for side in (reference, candidate)]
         spread = float(common[0].std())
         same = float(np.mean(np.abs(common[0] - common[1]) <= 1e-3 * (spread + np.abs(common[0]))))
         agrees = f"; {same:.0%} of the first {count} agree"
         yield Explanation(
             cause=self.code,
             fit=Fit(1.0, 1.0, float("inf")),
-            evidence=f"{theirs.shape[axis]} entries in place of {ours.shape[axis]}{agrees}",
+            evidence=f"{candidate.shape[axis]} entries in place of {reference.shape[axis]}{agrees}",
             fix=_FIX,
             doubt=0.1 if same > 0.9 else 0.4,
         )
