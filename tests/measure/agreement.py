@@ -1,4 +1,4 @@
-"""What it takes for a measurement to agree with the plain definitions."""
+"""Assert that a measurement agrees with the plain definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only large pairs go through: the sample, sums in float32 by the kernel, several threads."""
+"""Code paths of large pairs only: the sample, sums in float32 by the kernel, several threads."""
 
 from __future__ import annotations
 

@@ -55,6 +55,21 @@ def test_both_engines_keep_an_envelope_of_large_pairs(recipe: Recipe) -> None:
         assert_judges(envelope_of(*sides, engine="numpy"), *sides)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("steps", [(1.0,), (1.0, 2.0), (1.0, 1.5, 1.75)])
+def test_one_point_over_many_that_lie_on_the_curve_is_kept(steps: tuple[float, ...], dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    # every difference is one of the corners' own heights, or 0 ...
+    reference = rng.integers(0, 9, 5000).astype(dtype)
+    candidate = reference + rng.choice([0.0, *steps], reference.size).astype(dtype)
+    candidate[reference == 0] = 0
+    # ... but for one that is a unit in float32's last place higher
+    reference[4321], candidate[4321] = 8, np.nextafter(np.float32(8 + steps[-1]), np.float32(99))
+    envelope = envelope_of(reference, candidate)
+    assert envelope.corners[-1] == (8.0, float(candidate[4321]) - 8.0)
+    assert_judges(envelope, reference, candidate)
+
+
 @pytest.mark.parametrize("engine", ["numpy", "auto"])
 def test_a_curve_of_endless_corners_is_thinned_and_stays_on_the_safe_side(engine: Engine) -> None:
     reference = np.random.default_rng(0).uniform(0.01, 4.0, 200_000).astype(np.float32)

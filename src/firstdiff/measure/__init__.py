@@ -1,5 +1,5 @@
-"""Statistics of one tensor, and every figure of the difference of two: in one pass, mergeable, the same for any number
-of threads. `docs/metrics.md` defines each.
+"""Statistics of one tensor and metrics of a pair, in one pass, with the same results for any number of threads.
+`docs/metrics.md` defines each.
 """
 
 from firstdiff.measure.accumulator import NonFinite

@@ -1,4 +1,4 @@
-"""What is gathered of a pair: sums, extremes and counts of a stretch, merged in the order of the data."""
+"""Accumulate sums, extremes and counts over ranges of a pair, and merge them in the order of the data."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _left(r: np.ndarray, y: np.ndarray, rr: float, ry: float, yy: float) -> tupl
 
 
 def turned_apart(rr: float, rc: float, other_rr: float, other_rc: float) -> float:
-    """What the rest of two stretches is more than the two of them, for each has a slope of its own."""
+    """Return the residual sum of squares that one common slope adds over a slope for each of two ranges."""
     if not rr or not other_rr:
         return 0.0
     step = rc / rr - other_rc / other_rr

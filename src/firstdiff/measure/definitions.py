@@ -1,4 +1,4 @@
-"""The definitions: every metric as plainly as it can be written, slow and exact. The fast paths are held to these."""
+"""Reference definitions of every metric, slow and exact; the tests hold the fast paths to these."""
 
 from __future__ import annotations
 

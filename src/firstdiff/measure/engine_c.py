@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from ctypes import byref
 from functools import cache
+from itertools import accumulate
 from typing import final
 
 import numpy as np
@@ -58,7 +59,7 @@ class Stretch:
         self._library.scan(byref(self._told), byref(self._figures), _address(r), _address(d), start, r.size)
 
     def close(self) -> Accumulator:
-        """What all windows gave."""
+        """Return the accumulated figures of all windows."""
         found = self._figures
         channels = None if self._channels is None else self._channels[:, : -c.CHANNEL_ROOM]
         return Accumulator(
@@ -147,10 +148,10 @@ def _cells(found: c.Figures) -> Cells:
     if not found.cell_count:
         return Cells(found.cell_points)
     slots = _own.used[: found.cell_count]
-    used = _own.cells[slots].astype(np.int64)
+    used = _own.cells[slots]
     _own.cells[slots] = 0
-    used = used[used[:, 0].argsort()]
-    return Cells(found.cell_points, [used[:, 0]], [used[:, 1]])
+    keys, points = used[used[:, 0].argsort()].T.astype(np.int64)
+    return Cells(found.cell_points, [keys], [points])
 
 
 def _hull(found: c.Figures) -> Hull:
@@ -172,7 +173,7 @@ def _moments(side: c.Side) -> Moments:
 def gather(plan: PairPlan, stretches: list[Bounds]) -> Callable[[int, int], Stretch]:
     """Prepare the tables of all stretches in one piece: fresh memory for each would take as long as the scan."""
     rows = plan.rows
-    ends = np.cumsum([0, *(rows.groups(start, stop)[1] for start, stop in stretches)]).tolist()
+    ends = list(accumulate((rows.groups(start, stop)[1] for start, stop in stretches), initial=0))
     sums = np.zeros((ends[-1], FIGURES))
     channels = np.zeros((len(stretches), FIGURES, rows.row + c.CHANNEL_ROOM)) if rows.channel_rows else None
     numbers = {start: number for number, (start, _) in enumerate(stretches)}

@@ -1,4 +1,4 @@
-"""The engine that needs no compiler: numpy, block by block, for every type."""
+"""The numpy engine: every dtype, block by block, without the compiled kernel."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _whole_difference(reference: np.ndarray, candidate: np.ndarray, above: np.nd
 
 
 def _exceeds(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Whether left > right, for whole numbers of any two types, without going through float64."""
+    """Return left > right elementwise for integers of any two dtypes, without rounding to float64."""
     negative_left, negative_right = _negative(left), _negative(right)
     larger = left.astype(np.uint64) > right.astype(np.uint64)  # holds wherever the signs agree
     return np.where(negative_left == negative_right, larger, negative_right)

@@ -1,4 +1,4 @@
-"""What is kept of a pair so that other tolerances can be judged later, without its data."""
+"""A summary of a pair from which other tolerances can be judged later, without its data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Cell(NamedTuple):
 class Cells:
     """The keys of `count` points, each both its octaves as one number, and how many points have it.
 
-    Points that do not differ have no octave of |c - r|, and are left out. A key may be there several times.
+    Points that do not differ have no octave of |c - r|, and are left out. The keys of each array rise.
     """
 
     count: int = 0
@@ -63,7 +63,7 @@ class Cells:
         if not self.keys:
             return ()
         keys, points = self.keys[0], self.points[0]
-        if len(self.keys) > 1 or not (keys[1:] > keys[:-1]).all():
+        if len(self.keys) > 1:
             keys, places = np.unique(np.concatenate(self.keys), return_inverse=True)
             points = np.bincount(places, np.concatenate(self.points)).astype(np.int64)
         return tuple(map(_cell, (keys >> WIDTH).tolist(), (keys & DIFFERENCE).tolist(), points.tolist()))
@@ -81,7 +81,8 @@ class Envelope:
     max_abs, max_rel: the largest |c - r|, and the largest |c - r| / |r| where r is not 0
     at_zero: the largest |c - r| where r is 0
     corners: points of the data that decide every tolerance
-    slack: no point lies over the curve by more than this share; 2^-40 unless the curve needed too many corners
+    slack: no point lies over the curve by more than this share: 2^-40, or 2^-22 where the kernel took float32 or
+        narrower, or more if the curve needed too many corners
     cells: how many sampled points with a difference lie in each pair of octaves of |r| and |c - r|
     sampled: how many points the cells were taken from
     """
@@ -109,7 +110,7 @@ class Envelope:
         )
 
     def admits(self, atol: float, rtol: float) -> bool | None:
-        """Whether `|c - r| <= atol + rtol * |r|` for all elements; None if only the data can tell.
+        """True if `|c - r| <= atol + rtol * |r|` for all elements; None if only the data can tell.
 
         >>> Envelope.from_plain(stored).admits(1e-5, 1.3e-6)
         True
@@ -155,7 +156,7 @@ class Envelope:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Envelope:
-        """What `to_plain` gave; also with non-finite numbers as the strings of the JSON."""
+        """Build an envelope from the output of `to_plain`, or from its JSON with non-finite numbers as strings."""
         return cls(
             elements=data["elements"],
             max_abs=_number(data["max_abs"]),

@@ -1,4 +1,4 @@
-"""The few elements that decide every tolerance.
+"""The concave hull of (|r|, |c - r|), whose few corners decide every tolerance.
 
 `d <= atol + rtol * x`, with `d = |c - r|` and `x = |r|`, holds for all elements if it holds for the corners of the
 concave curve that lies over all points (x, d) and starts at the origin. Those corners are kept, the rest forgotten.

@@ -1,4 +1,4 @@
-"""How far the values of a tensor move between runs that ought to agree: what a noise floor is made of."""
+"""The noise floor: differences of a tensor between runs that should agree."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Figures:
     channel_gain: float | None = None
 
     def widened(self, other: Figures) -> Figures:
-        """What covers both."""
+        """Return the larger of each figure of both."""
         return Figures(
             max(self.max_abs, other.max_abs),
             max(self.rms, other.rms),

@@ -1,4 +1,4 @@
-"""Numbers to compute with: conversions to float, sums that do not depend on threads, the spacing of types."""
+"""Numerical helpers: conversion to float, sums independent of the number of threads, the spacing of dtypes."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""A pair measured: one scan of both sides, and a second look only where elements lie outside the tolerance."""
+"""Measure a pair: one scan of both sides, and a second pass only if elements lie outside the tolerance."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-import numpy as np
 
 from firstdiff.errors import UsageError
 from firstdiff.measure.accumulator import Accumulator, NonFinite
@@ -97,15 +95,23 @@ def _decibels(signal: float, noise: float) -> float | None:
 
 
 def _place(gathered: Accumulator, reference: Source, candidate: Source) -> dict[str, Any]:
-    """Where the largest difference is, and the two values there; nothing if nothing differs."""
+    """Return the index of the largest difference and the two values there; empty if nothing differs."""
     if gathered.max_abs <= 0:
         return {}
     at = gathered.argmax
     return {
-        "argmax": tuple(int(i) for i in np.unravel_index(at, reference.shape)),
+        "argmax": _index_of(at, reference.shape),
         "reference_at_max": scalar(reference.window(at, at + 1)),
         "candidate_at_max": scalar(candidate.window(at, at + 1)),
     }
+
+
+def _index_of(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    index = []
+    for length in reversed(shape):
+        flat, inside = divmod(flat, length)
+        index.append(inside)
+    return tuple(reversed(index))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +133,7 @@ class PairMeasurement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairScan:
-    """What one pass over a pair gives, whatever tolerance it is held to.
+    """The result of one pass over a pair, from which it can be measured under any tolerance.
 
     reference, candidate: statistics of each side
     nonfinite: what the NaN and infinities of both sides have to do with each other

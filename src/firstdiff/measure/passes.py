@@ -1,4 +1,4 @@
-"""How a pass over a pair shares its stretches out to threads and puts together what an engine finds."""
+"""Run passes over a pair: distribute ranges of elements to threads, and merge the engine's results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from firstdiff.measure.accumulator import Accumulator
-from firstdiff.measure.plan import Allowed, PairPlan, stretches_of, window_length, windows_of
+from firstdiff.measure.plan import Allowed, PairPlan, stretches_of, windows_of
 from firstdiff.measure.sketch import Sketch
 from firstdiff.trace import Source
 
@@ -108,8 +108,8 @@ class Gathering(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EngineCalls:
-    """What it does: `gather` prepares the first pass over some stretches, and returns what begins each of them;
-    `detail` does the second pass for a window.
+    """The functions of an engine: `gather` prepares the first pass over some ranges, and returns a function that starts
+    each of them; `detail` does the second pass for a window.
 
     `gains_from_threads` is False where they would mostly wait for the interpreter's lock.
     """
@@ -120,7 +120,7 @@ class EngineCalls:
 
 
 class Details(NamedTuple):
-    """How many elements lie outside the tolerance, and the sketch of all elements if the plan is a full one."""
+    """The number of elements outside the tolerance, and the sketch of all elements if the plan is a full one."""
 
     outside: int
     sketch: Sketch | None
@@ -137,7 +137,7 @@ class Passes:
 
     def measure(self, plan: PairPlan, progress: Progress | None = None) -> Accumulator:
         """The first pass: everything that does not hang on a tolerance."""
-        size, window = self.reference.size, window_length(plan)
+        size, window = self.reference.size, plan.window
         reference, candidate = _values(self.reference), _values(self.candidate)
         # what lies in memory need not be taken window by window
         longest = size if reference is not None and candidate is not None else window
@@ -171,7 +171,7 @@ class Passes:
             )
 
         outside, sketch = 0, Sketch()
-        for found in each_part(windows_of(self.reference.size, window_length(plan)), work, threads=self._threads()):
+        for found in each_part(windows_of(self.reference.size, plan.window), work, threads=self._threads()):
             outside += found.outside
             if found.sketch is not None:
                 sketch.merge(found.sketch)

@@ -1,4 +1,4 @@
-"""How a pair is cut up and what is sampled: fixed by shape and types alone, so that threads do not matter."""
+"""Plan the windows and the sample of a pair from shape and dtypes alone, so that results do not depend on threads."""
 
 from __future__ import annotations
 
@@ -37,12 +37,14 @@ SAMPLE_STRIDE = 11
 
 @dataclass(frozen=True, slots=True)
 class PairPlan:
-    """What measuring a pair takes besides the data.
+    """The windows, sample and row grouping with which a pair is measured.
 
     reference, candidate: the types of its sides
     rows: how its rows are summed
     grid: the spacing that ULPs are counted in; None for whole numbers
     whole: both sides are whole numbers; sums_rows: neither is, nor complex
+    step: what stretches are multiples of: whole rows, unless these are long
+    window: elements of a window: 12 MiB of the wider side, or of float32 where that is wider, in whole steps
     sampled: it is large enough for some figures to be taken from a sample
     full: all figures but the cells are taken from every element all the same
     """
@@ -54,14 +56,10 @@ class PairPlan:
     grid: Grid | None
     whole: bool
     sums_rows: bool
+    step: int
+    window: int
     sampled: bool
     full: bool
-
-    @property
-    def step(self) -> int:
-        """What stretches are multiples of: whole rows, unless these are long."""
-        group = self.rows.group
-        return group if group <= length_for(self.reference, self.candidate) // _LEAST_SHARE else PERIOD
 
     def pieces(self, start: int, stop: int, length: int) -> Iterator[slice]:
         """The parts of a block that belong to the sample, of each period so many elements, counted from its start."""
@@ -76,7 +74,7 @@ class PairPlan:
 
 
 def sampled_piece(period: int) -> int:
-    """Where the piece begins that is sampled of a period; its place moves, lest it keep to a few channels."""
+    """Return the first sampled element of a period; its offset varies so that the sample covers all channels."""
     return period * PERIOD + period * SAMPLE_STRIDE * PIECE % PERIOD
 
 
@@ -84,23 +82,21 @@ def sampled_piece(period: int) -> int:
 def plan_of(shape: tuple[int, ...], reference: np.dtype, candidate: np.dtype, *, sampled: bool, full: bool) -> PairPlan:
     """The plan for a pair of two types, with the shape of its reference."""
     kinds = {dtypes.kind_of(reference), dtypes.kind_of(candidate)}
+    rows, length = row_plan(shape), length_for(reference, candidate)
+    step = rows.group if rows.group <= length // _LEAST_SHARE else PERIOD
     return PairPlan(
         reference=reference,
         candidate=candidate,
-        rows=row_plan(shape),
+        rows=rows,
         domain=domain_of(reference, candidate),
         grid=coarser_grid(reference, candidate),
         whole=kinds <= {"int", "bool"},
         sums_rows=kinds == {"float"},
+        step=step,
+        window=length // step * step,
         sampled=sampled,
         full=full,
     )
-
-
-def window_length(plan: PairPlan) -> int:
-    """Elements of a window: 12 MiB of the wider side, or of float32 where that is wider, in whole rows if it can be."""
-    length = length_for(plan.reference, plan.candidate)
-    return length // plan.step * plan.step
 
 
 def length_for(*types: np.dtype) -> int:
@@ -109,14 +105,14 @@ def length_for(*types: np.dtype) -> int:
 
 
 def windows_of(size: int, length: int) -> list[tuple[int, int]]:
-    """Where windows of a length begin and end."""
+    """Return the bounds of consecutive windows of `length` elements."""
     return [(start, min(start + length, size)) for start in range(0, size, length)]
 
 
 def stretches_of(size: int, window: int, step: int) -> list[tuple[int, int]]:
-    """Where stretches begin and end, each gathered as one, a multiple of `step` elements.
+    """Return the bounds of the ranges that are accumulated separately, each a multiple of `step` elements.
 
-    The first are long, for each begins anew; the last are short, for threads share them out and should end together.
+    The first are long, since each has a fixed cost; the last are short, so that all threads finish at the same time.
     """
     least = -(-window // _LEAST_SHARE)
     found, start = [], 0

@@ -1,7 +1,8 @@
-"""The figures that need more than a sum: relative error, ULPs, and how the differences are distributed."""
+"""Metrics that need more than sums: relative error, ULPs, and the histogram of differences."""
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 from typing import final
 
@@ -66,14 +67,20 @@ class Histogram:
         """The value that p percent of the elements do not exceed, within 1/64 of itself; `top` is the largest."""
         if not self.counts.size:
             return dict.fromkeys(map(str, PERCENTILES), 0.0) if self.zeros else {}
-        running = self.zeros + np.cumsum(self.counts)
-        count = int(running[-1])
-        ranks = [max(-(-p * count // 100), 1) for p in PERCENTILES]
-        low, high = (self.first + np.searchsorted(running, ranks) + np.array([[0], [1]])) << BIN_SHIFT
-        with np.errstate(over="ignore", invalid="ignore"):
-            middles = low.view(np.float64) / 2 + high.view(np.float64) / 2
-        found = np.where(np.array(ranks) <= self.zeros, 0.0, np.fmin(middles, top))
-        return dict(zip(map(str, PERCENTILES), found.tolist(), strict=True))
+        running = self.counts.cumsum()
+        count = self.zeros + int(running[-1])
+        ranks = [max(-(-p * count // 100), 1) - self.zeros for p in PERCENTILES]
+        places = running.searchsorted(ranks).tolist()
+        found = (
+            min(_middle_of_bin(self.first + place), top) if rank > 0 else 0.0
+            for rank, place in zip(ranks, places, strict=True)
+        )
+        return dict(zip(map(str, PERCENTILES), found, strict=True))
+
+
+def _middle_of_bin(number: int) -> float:
+    low, high = struct.unpack("<2d", struct.pack("<2q", number << BIN_SHIFT, (number + 1) << BIN_SHIFT))
+    return float(low / 2 + high / 2)
 
 
 @final

@@ -1,4 +1,4 @@
-"""One tensor's statistics, in one pass, in little memory."""
+"""Statistics of one tensor, in one pass."""
 
 from __future__ import annotations
 

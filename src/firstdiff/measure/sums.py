@@ -1,4 +1,4 @@
-"""Sums over a whole pair, over its rows and over its channels: what systematic errors are seen in.
+"""Sums over a pair, its rows and its channels, from which systematic errors are found.
 
 The last axis of a tensor holds its channels; a row is one index of all the other axes. All sums are over the elements
 that are finite on both sides; `r` is the reference, `d` the candidate minus the reference.
@@ -16,7 +16,7 @@ COUNT, R, RR, D, DD, RD, LARGEST = range(7)
 FIGURES = 7
 
 _MANY = 1 << 20  # elements from which on a sample of the rows does for the channels
-_FEWEST_ROWS, _ENOUGH_ROWS = 64, 512  # that the sample has
+_FEWEST_ROWS, _ENOUGH_ROWS = 64, 256  # that the sample has
 _MOST_CHANNELS = 1 << 16  # with more of them, each of few rows, they say little and take much memory
 
 
@@ -58,7 +58,7 @@ class SumTable:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class PairSums:
-    """What a scan sums up.
+    """The sums of a scan.
 
     total: over all elements
     rows: one entry for every `rows_together` rows that follow each other; None for whole and complex numbers
@@ -80,7 +80,7 @@ class PairSums:
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """How rows are summed: fixed by the shape alone.
+    """The grouping of rows and channels for sums, fixed by the shape alone.
 
     row: elements of a row; rows: how many there are
     together: rows that share an entry; channel_rows: every so many, one is summed by channels, 0: none

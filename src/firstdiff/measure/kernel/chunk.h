@@ -2,11 +2,8 @@
  *
  * SCALE: lifts differences and lines out of the subnormal numbers, where products round badly
  * LEAST, MOST: what T holds well; ROUNDED: the share of a number that rounding takes at most
+ * SLACK: the share by which a point may be over the curve unseen
  * AHEAD: elements by which memory is asked for before its use */
-
-typedef struct {
-    T slope[CHORDS], height[CHORDS], top;
-} NAME(Lines);
 
 /* A little under the curve, so that rounding hides no point over it; what T cannot hold well becomes 0. */
 static T NAME(lowered)(double value)
@@ -15,11 +12,11 @@ static T NAME(lowered)(double value)
     return fabs(value) < LEAST ? 0 : value > MOST ? (T)MOST : (T)value;
 }
 
-static NAME(Lines) NAME(lines)(const Lines *exact)
+/* The top stays where it is, for many points may be just as high; what rounding hides there, SLACK allows for. */
+static NAME(Lines) NAME(lower)(const Lines *exact)
 {
-    NAME(Lines) lines = {.top = NAME(lowered)(exact->top)};
-    if (sizeof(T) == sizeof(double) && exact->top * SCALE < MOST)
-        lines.top = (T)(exact->top * SCALE); /* exact: many points may be just as high as the top */
+    double top = exact->top * SCALE;
+    NAME(Lines) lines = {.top = LEAST < top && top < MOST ? (T)top : NAME(lowered)(exact->top)};
     for (int chord = 0; chord < CHORDS; chord++) {
         lines.slope[chord] = NAME(lowered)(exact->slope[chord]);
         lines.height[chord] = NAME(lowered)(exact->height[chord]);
@@ -59,11 +56,24 @@ static inline void NAME(add_to_extremes)(NAME(Lanes) *lanes, NAME(Vector) x, NAM
     lanes->least = NAME(smaller)(NAME(absolute)(x), lanes->least);
 }
 
-/* Every sum and extreme in one loop: memory is asked for ahead of its use, and arithmetic runs while it comes. */
-static Sums NAME(sum_chunk)(const T *r, const T *c, int64_t n, const NAME(Lines) *given)
+/* Whether a difference of a whole block is over the lines. */
+static int NAME(is_over)(const NAME(Lines) *lines, const T *r, const T *c)
 {
-    const NAME(Lines) lines = *given;
-    NAME(Lanes) lanes = {.low = NAME(every)(INFINITY), .high = NAME(every)(-INFINITY), .least = NAME(every)(INFINITY)};
+    NAME(Vector) over = {0};
+    for (int step = 0; step < BLOCK; step += LANES) {
+        NAME(Vector) x = NAME(load)(r + step), d = NAME(load)(c + step) - x;
+        over = NAME(larger)(NAME(over)(lines, NAME(absolute)(x), NAME(absolute)(d)), over);
+    }
+    return NAME(any)(over > 0);
+}
+
+/* Every sum and extreme in one loop: memory is asked for ahead of its use, and arithmetic runs while it comes.
+ * Registers just do for it, so it is not to be merged into its caller, and lines rise: where the largest difference of
+ * a block is under them at its smallest |r|, all are. */
+__attribute__((noinline)) static Sums NAME(sum_chunk)(const T *r, const T *c, int64_t n, const NAME(Lines) *lines)
+{
+    const NAME(Vector) infinity = NAME(every)(INFINITY);
+    NAME(Lanes) lanes = {.low = infinity, .high = -infinity, .least = infinity};
     uint32_t marked = 0;
     int64_t at = 0;
     for (; at + BLOCK <= n; at += BLOCK) {
@@ -71,21 +81,24 @@ static Sums NAME(sum_chunk)(const T *r, const T *c, int64_t n, const NAME(Lines)
             __builtin_prefetch(r + at + AHEAD + line);
             __builtin_prefetch(c + at + AHEAD + line);
         }
-        NAME(Lanes) few = {0}; /* sums of sums lose fewer digits */
-        NAME(Vector) over = {0};
-        for (int64_t step = at; step < at + BLOCK; step += LANES) {
-            NAME(Vector) x = NAME(load)(r + step), d = NAME(load)(c + step) - x;
+        NAME(Lanes) few = {.low = lanes.low, .high = lanes.high, .least = infinity}; /* sums of sums lose fewer digits */
+        for (int step = 0; step < BLOCK; step += LANES) {
+            NAME(Vector) x = NAME(load)(r + at + step), d = NAME(load)(c + at + step) - x;
             NAME(add_to_sums)(&few, x, d);
-            NAME(add_to_extremes)(&lanes, x, d);
-            over = NAME(larger)(NAME(over)(&lines, NAME(absolute)(x), NAME(absolute)(d)), over);
+            NAME(add_to_extremes)(&few, x, d);
         }
-        marked |= (uint32_t)NAME(any)(over > 0) << at / BLOCK;
+        if (NAME(any)(NAME(over)(lines, few.least, few.top) > 0))
+            marked |= (uint32_t)NAME(is_over)(lines, r + at, c + at) << at / BLOCK;
         lanes.r += few.r;
         lanes.rr += few.rr;
         lanes.d += few.d;
         lanes.dd += few.dd;
         lanes.rd += few.rd;
         lanes.abs += few.abs;
+        lanes.low = few.low;
+        lanes.high = few.high;
+        lanes.top = NAME(larger)(few.top, lanes.top);
+        lanes.least = NAME(smaller)(few.least, lanes.least);
     }
     for (int64_t block = at / BLOCK; at < n; at += LANES) {
         NAME(Vector) x = NAME(load_some)(r + at, n - at), d = NAME(load_some)(c + at, n - at) - x;
@@ -95,7 +108,7 @@ static Sums NAME(sum_chunk)(const T *r, const T *c, int64_t n, const NAME(Lines)
             d = NAME(load_part)(c + at, n - at, c[at]) - x;
         }
         NAME(add_to_extremes)(&lanes, x, d);
-        marked |= (uint32_t)NAME(any)(NAME(over)(&lines, NAME(absolute)(x), NAME(absolute)(d)) > 0) << block;
+        marked |= (uint32_t)NAME(any)(NAME(over)(lines, NAME(absolute)(x), NAME(absolute)(d)) > 0) << block;
     }
     return (Sums){.n = n, .r = NAME(total)(lanes.r), .rr = NAME(total)(lanes.rr), .d = NAME(total)(lanes.d),
                   .dd = NAME(total)(lanes.dd), .rd = NAME(total)(lanes.rd), .abs = NAME(total)(lanes.abs),
@@ -108,22 +121,19 @@ static void NAME(add_to_hull)(Scan *scan, const T *r, const T *c, int64_t n)
 {
     const Vector_double zero = {0};
     Vector_double at_zero = {0};
-    Lines_double lines = lines_double(&scan->lines);
     for (int64_t at = 0; at < n; at += 4) {
         Vector_double x = NAME(widened)(r + at, n - at), d = absolute_double(NAME(widened)(c + at, n - at) - x);
         at_zero = larger_double(choose_double(x == 0, d, zero), at_zero);
         x = absolute_double(x);
-        Vector_double over = choose_double(x == 0, zero, over_double(&lines, x, d));
+        Vector_double over = choose_double(x == 0, zero, over_double(&scan->lines_double, x, d));
         if (!any_double(over > 0))
             continue;
         int changed = 0;
         for (int j = 0; j < 4; j++)
             if (over[j] > 0)
                 changed |= add_point(&scan->figures->hull, x[j], d[j]);
-        if (changed) {
-            scan->lines = lines_under(&scan->figures->hull);
-            lines = lines_double(&scan->lines);
-        }
+        if (changed)
+            draw_lines(scan);
     }
     scan->figures->hull.at_zero = larger(largest_double(at_zero), scan->figures->hull.at_zero);
 }
@@ -202,10 +212,10 @@ static int NAME(add_finite)(Scan *scan, const T *r, const T *c, int64_t n, const
                             double *row)
 {
     Figures *figures = scan->figures;
-    NAME(Lines) lines = NAME(lines)(&scan->lines);
-    Sums sums = NAME(sum_chunk)(r, c, n, &lines);
+    Sums sums = NAME(sum_chunk)(r, c, n, &scan->NAME(lines));
     if (!IS_SAFE(&sums, r, c))
         return 0;
+    figures->hull.slack = larger(SLACK, figures->hull.slack);
     if (isnan(sums.rd))
         sums.rd = 0; /* infinities of both signs: float64 has overflowed */
     OneSide candidate = NAME(describe_candidate)(&figures->candidate, c, &sums);

@@ -65,17 +65,31 @@ static int add_corner(Hull *hull, double x, double d)
     return 1;
 }
 
+/* The corner that lies highest over the chord between two others, or the left one of these. */
+static int64_t highest_over(const Hull *hull, int64_t left, int64_t right)
+{
+    double slope = slope_between(hull, left, right), most = 0;
+    int64_t highest = left;
+    for (int64_t at = left + 1; at < right; at++) {
+        double height = hull->d[at] - hull->d[left] - slope * (hull->x[at] - hull->x[left]);
+        if (height > most)
+            most = height, highest = at;
+    }
+    return highest;
+}
+
+/* The first chord ends at the first corner, which is the steepest point. Of the others, two share the left part, where
+ * the curve bends most and few points are. */
 static Lines lines_under(const Hull *hull)
 {
-    /* The first chord ends at the first corner, which is the steepest point. Where the second one ends decides how much
-     * lies over the lines but under the curve; corners crowd near 0, where few points are, so it is not the middle. */
-    int64_t last = hull->count, first = last ? 1 : 0, inner = first + (last - first) * 2 / 3;
-    int64_t ends[CHORDS + 1] = {0, first, inner, last};
+    int64_t last = hull->count, first = last ? 1 : 0;
+    int64_t middle = highest_over(hull, first, last), bend = highest_over(hull, first, middle);
+    int64_t ends[CHORDS + 1] = {0, first, bend, middle, last};
     Lines lines = {.top = hull->d[last]};
     for (int chord = 0; chord < CHORDS; chord++) {
         int64_t left = ends[chord], right = ends[chord + 1];
         lines.slope[chord] = left < right ? slope_between(hull, left, right) : 0;
-        lines.height[chord] = left < right ? 0 : lines.top;
+        lines.height[chord] = left < right ? 0 : INFINITY; /* no such chord */
         if (left && left < right)
             lines.height[chord] = hull->d[left] - lines.slope[chord] * hull->x[left];
     }

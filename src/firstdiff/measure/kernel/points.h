@@ -71,22 +71,26 @@ static void NAME(add_cells)(Scan *scan, const T *r, const T *c, int64_t n)
 /* A row, or the part of one in a chunk, added to the sums of its channels in float64: in float they overflow early. */
 static void NAME(add_channels)(const Plan *plan, const T *r, const T *c, int64_t n, int64_t channel)
 {
-    double *sums[FIGURES];
-    for (int which = 0; which < FIGURES; which++)
-        sums[which] = plan->channels + which * (plan->row + CHANNEL_ROOM) + channel;
-    for (int64_t at = 0; at < n; at += 4) { /* beyond the end zeros are added, to numbers that nobody reads */
+    double *sums = plan->channels + channel;
+    int64_t next = plan->row + CHANNEL_ROOM;
+    int all_finite = NAME(are_finite)(r, c, n);
+    for (int64_t at = 0; at < n; at += 4, sums += 4) { /* beyond the end zeros are added, to numbers that nobody reads */
         Vector_double x = NAME(widened)(r + at, n - at), y = NAME(widened)(c + at, n - at);
-        Mask_double finite = (x - x) + (y - y) == 0;
-        x = choose_double(finite, x, every_double(0));
-        Vector_double d = choose_double(finite, y, every_double(0)) - x;
-        Vector_double largest = larger_double(absolute_double(d), load_double(sums[LARGEST] + at));
-        add_to(sums[COUNT] + at, choose_double(finite, load_some_double(ONES, n - at), every_double(0)));
-        add_to(sums[SUM_R] + at, x);
-        add_to(sums[SUM_RR] + at, x * x);
-        add_to(sums[SUM_D] + at, d);
-        add_to(sums[SUM_DD] + at, d * d);
-        add_to(sums[SUM_RD] + at, x * d);
-        memcpy(sums[LARGEST] + at, &largest, sizeof largest);
+        Vector_double ones = load_some_double(ONES, n - at), d = y - x;
+        if (!all_finite) {
+            Mask_double finite = (x - x) + (y - y) == 0;
+            x = choose_double(finite, x, every_double(0));
+            d = choose_double(finite, d, every_double(0));
+            ones = choose_double(finite, ones, every_double(0));
+        }
+        Vector_double largest = larger_double(absolute_double(d), load_double(sums + LARGEST * next));
+        add_to(sums + COUNT * next, ones);
+        add_to(sums + SUM_R * next, x);
+        add_to(sums + SUM_RR * next, x * x);
+        add_to(sums + SUM_D * next, d);
+        add_to(sums + SUM_DD * next, d * d);
+        add_to(sums + SUM_RD * next, x * d);
+        memcpy(sums + LARGEST * next, &largest, sizeof largest);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "firstdiff.h"
 
 #define PAUSE 7
+#define STILL_CACHED 8192  /* elements after which the sample is taken from what was just read */
 #define FAR 0.01 /* of |r|^2: a larger difference says less about the candidate than the candidate itself */
 
 #ifndef VARIANT
@@ -27,7 +28,7 @@
 #define PUBLIC __attribute__((visibility("default")))
 #endif
 
-#define CHORDS 3
+#define CHORDS 4
 
 static const double ONES[4] = {1, 1, 1, 1};
 
@@ -47,11 +48,21 @@ typedef struct {
     double slope[CHORDS], height[CHORDS], top;
 } Lines;
 
+typedef Lines Lines_double; /* scaled and rounded down; see chunk.h */
+
+typedef struct {
+    float slope[CHORDS], height[CHORDS], top;
+} Lines_float;
+
 typedef struct {
     const Plan *plan;
     Figures *figures;
-    Lines lines;
+    Lines_double lines_double;
+    Lines_float lines_float;
+    int has_holes; /* the chunk before had NaN or infinities */
 } Scan;
+
+static void draw_lines(Scan *scan);
 
 static inline uint64_t bits_of(double value)
 {
@@ -139,6 +150,7 @@ static int is_safe_in_float(const Sums *sums)
 #define SCALE 0x1p200
 #define ROUNDED 0x1p-53
 #define LEAST 1e-250
+#define SLACK ROUNDING
 #define MOST 1.7e308
 #define AHEAD 256
 #define CANCELLED 1e-4
@@ -166,6 +178,7 @@ static inline void add_to(double *sums, Vector_double values)
 #undef SCALE
 #undef ROUNDED
 #undef LEAST
+#undef SLACK
 #undef MOST
 #undef AHEAD
 #undef CANCELLED
@@ -182,6 +195,7 @@ static inline void add_to(double *sums, Vector_double values)
 #define SCALE 0x1p60f
 #define ROUNDED 0x1p-24
 #define LEAST 1e-30
+#define SLACK 0x1p-22
 #define MOST 3e38
 #define AHEAD 512
 #define CANCELLED 0.25
@@ -193,6 +207,14 @@ static inline void add_to(double *sums, Vector_double values)
 #include "sides.h"
 #include "chunk.h"
 #include "points.h"
+
+/* The lines under the curve as it is now. */
+static void draw_lines(Scan *scan)
+{
+    Lines exact = lines_under(&scan->figures->hull);
+    scan->lines_double = lower_double(&exact);
+    scan->lines_float = lower_float(&exact);
+}
 
 static void widen(const float *values, int64_t n, double *out)
 {
@@ -218,19 +240,20 @@ static void add_chunk_in_float(Scan *scan, const float *r, const float *c, int64
     double wide_r[CHUNK], wide_c[CHUNK];
     uint16_t places[CHUNK], *moved = NULL;
     Figures *figures = scan->figures;
-    /* chunks that float will not do for come in series: for a few it is not tried again */
-    int try_float = !figures->pause;
-    if (try_float && add_finite_float(scan, r, c, n, NULL, start, row))
+    /* chunks that float will not do for come in series, and so do those with NaN or infinities */
+    int tried = !figures->pause && !scan->has_holes;
+    if (tried && add_finite_float(scan, r, c, n, NULL, start, row))
         return;
-    if (!are_finite_float(r, c, n)) {
+    scan->has_holes = !are_finite_float(r, c, n);
+    if (scan->has_holes) {
         if (!count_nonfinite_float(figures, r, c, n, start))
             return;
         n = keep_finite_float(r, c, n, kept_r, kept_c, places);
-        r = kept_r, c = kept_c, moved = places;
-        if (add_finite_float(scan, r, c, n, moved, start, row))
-            return;
+        r = kept_r, c = kept_c, moved = places, tried = 0;
     }
-    figures->pause = try_float ? PAUSE : figures->pause - 1;
+    if (!tried && !figures->pause && add_finite_float(scan, r, c, n, moved, start, row))
+        return;
+    figures->pause = figures->pause ? figures->pause - 1 : PAUSE;
     widen(r, n, wide_r);
     widen(c, n, wide_c);
     add_finite_double(scan, wide_r, wide_c, n, moved, start, row);
@@ -314,13 +337,13 @@ static void add_chunk(Scan *scan, const Chunk *chunk, int64_t n, int64_t start, 
         add_points(scan, chunk, n, 1, !plan->sampled);
 }
 
-/* The pieces of a window that belong to the sample; the window begins at the element `start` of the tensor. */
-static void add_sample(Scan *scan, const char *r, const char *c, int64_t start, int64_t n)
+/* What belongs to the sample of a part of a window, which begins at the element `start` of the tensor. */
+static void add_sample(Scan *scan, const char *r, const char *c, int64_t start, int64_t begin, int64_t n)
 {
     Room room;
-    for (int64_t period = start / PERIOD; period * PERIOD < start + n; period++) {
+    for (int64_t period = (start + begin) / PERIOD; period * PERIOD < start + n; period++) {
         int64_t piece = period * PERIOD + period * PIECE_STRIDE * PIECE % PERIOD - start;
-        int64_t first = piece > 0 ? piece : 0, stop = piece + PIECE < n ? piece + PIECE : n;
+        int64_t first = piece > begin ? piece : begin, stop = piece + PIECE < n ? piece + PIECE : n;
         if (first < stop && !scan->plan->full) {
             Chunk chunk = chunk_at(scan->plan, r, c, first, stop - first, &room);
             add_points(scan, &chunk, stop - first, 1, 0);
@@ -346,12 +369,13 @@ PUBLIC void EXPORTED(begin)(Figures *figures)
 /* Take in a window of n elements; `start` is the index of the first of them in the tensor. */
 PUBLIC void EXPORTED(scan)(const Plan *plan, Figures *figures, const char *r, const char *c, int64_t start, int64_t n)
 {
-    Scan scan = {plan, figures, lines_under(&figures->hull)};
+    Scan scan = {.plan = plan, .figures = figures};
     Room room;
+    draw_lines(&scan);
     /* rows longer than a chunk are cut evenly */
     int64_t pieces = (plan->group + CHUNK - 1) / CHUNK, piece = (plan->group + pieces - 1) / pieces;
     int64_t group = start / plan->group, inside = start % plan->group, length;
-    for (int64_t at = 0; at < n; at += length) {
+    for (int64_t at = 0, sampled = 0; at < n; at += length) {
         int64_t end = (inside / piece + 1) * piece;
         length = (end < plan->group ? end : plan->group) - inside;
         length = length < n - at ? length : n - at;
@@ -360,10 +384,13 @@ PUBLIC void EXPORTED(scan)(const Plan *plan, Figures *figures, const char *r, co
         inside += length;
         if (inside == plan->group)
             group++, inside = 0;
+        end = at + length;
+        if (plan->sampled && (end - sampled >= STILL_CACHED || end == n)) {
+            add_sample(&scan, r, c, start, sampled, end);
+            sampled = end;
+        }
     }
     figures->elements += n;
-    if (plan->sampled)
-        add_sample(&scan, r, c, start, n);
 }
 
 /* How many elements that are finite on both sides have |c - r| > atol + rtol * |r|; all go to the sketch, if full. */

@@ -8,12 +8,13 @@ typedef T NAME(Four) __attribute__((vector_size(4 * sizeof(T))));
 /* Four elements as float64; those beyond the end are 0. */
 static inline Vector_double NAME(widened)(const T *values, int64_t left)
 {
-    NAME(Four) four = {0};
-    if (left >= 4)
+    NAME(Four) four, part = {0};
+    if (left >= 4) {
         memcpy(&four, values, sizeof four);
-    else
-        memcpy(&four, values, (size_t)left * sizeof(T));
-    return __builtin_convertvector(four, Vector_double);
+        return __builtin_convertvector(four, Vector_double);
+    }
+    memcpy(&part, values, (size_t)left * sizeof(T));
+    return __builtin_convertvector(part, Vector_double);
 }
 
 /* Whether all elements of a chunk are finite on both sides. */
