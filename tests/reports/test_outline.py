@@ -62,10 +62,17 @@ def test_without_layers_the_first_part_of_the_name_stands_for_one() -> None:
 
 def test_twenty_four_layers_fit_on_one_screen() -> None:
     lines = "".join(render(layered(24))).splitlines()
-    assert len(lines) <= 42
+    assert len(lines) <= 40
     assert lines[0].startswith("MISMATCH: 72 mismatch, 3 match")
-    assert sum(line.startswith("  layer ") for line in lines[1:]) == 25
+    assert sum(line.startswith("  layer ") for line in lines[1:]) == 13
+    assert any(line.startswith("  layer 22 to layer 23 ") for line in lines)
     assert next(n for n, line in enumerate(lines) if line.startswith("First divergence: ")) < 6
+
+
+def test_twelve_layers_have_a_line_each() -> None:
+    lines = "".join(render(layered(12))).splitlines()
+    assert sum(line.startswith("  layer ") for line in lines) == 13
+    assert len(lines) <= 40
 
 
 def test_more_layers_share_lines() -> None:

@@ -1,4 +1,4 @@
-"""A Comparison in every form people and programs read."""
+"""Reports of a Comparison: terminal, Markdown, JSON, JUnit, GitHub, assertion."""
 
 from __future__ import annotations
 

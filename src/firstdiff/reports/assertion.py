@@ -1,4 +1,4 @@
-"""`fd.assert_match`: a comparison as an assertion, with a message to work from."""
+"""`fd.assert_match`: a comparison as an assertion with a full error message."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def assert_match(
 
 
 def message(comparison: Comparison) -> str:
-    """What went wrong, all of it, the first divergence on top."""
-    failures = [pair for pair in comparison.pairs if pair.status != "match"]
+    """Return the error message: the first divergence, then the failing rows, then warnings."""
+    failures = [pair for pair in comparison.pairs if pair.status not in ("match", "rewritten")]
     parts = [f"{comparison.reference.path} and {comparison.candidate.path}: {summary(comparison)}"]
     if comparison.first_divergence:
         parts.append("\n  ".join([divergence(comparison, comparison.first_divergence), *answer(comparison)]))

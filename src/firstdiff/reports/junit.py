@@ -37,7 +37,7 @@ def _problem(comparison: Comparison, pair: Pair) -> str | None:
     tolerated = (pair.status == "missing" and comparison.settings.get("allow_missing")) or (
         pair.status == "extra" and comparison.settings.get("allow_extra")
     )
-    return None if pair.status == "match" or tolerated else "failure"
+    return None if pair.status in ("match", "rewritten") or tolerated else "failure"
 
 
 def _case(comparison: Comparison, pair: Pair, kind: str | None) -> Iterator[str]:

@@ -40,7 +40,7 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
     yield from _introduced(introduced_rows(comparison))
     yield from _inherited(comparison)
     yield from _bullets([*other_rows(comparison), *remarks(comparison)])
-    yield from _every_row([pair for pair in comparison.pairs if pair.status != "match"])
+    yield from _every_row([pair for pair in comparison.pairs if pair.status not in ("match", "rewritten")])
 
 
 def _introduced(sites: Sequence[Pair]) -> Iterator[str]:

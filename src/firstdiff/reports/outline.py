@@ -6,16 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import ceil
+from math import ceil, isfinite
 
 from firstdiff.reports.sentences import count, excess, some, title
+from firstdiff.reports.tokens import token_remarks
 from firstdiff.schema import Comparison, Origin, Pair, Status
 
 ORIGINS: dict[Origin, str] = {"inherited": "Inherited", "unknown": "Of unknown origin"}
 _WEIGHTS = frozenset({"param", "buffer"})
 _MOST_SOUNDS = 20
-# lines that a list folded by layer may have: with the answer they fill one screen
-_MOST_LINES = 26
+_QUANTISED = frozenset({"dtype.int8", "dtype.int4"})
+_MOST_LINES = 26  # of a list that is folded by layer
 _ONE_SIDE: tuple[tuple[Status, str, str], ...] = (
     ("missing", "reference", "allow_missing"),
     ("extra", "candidate", "allow_extra"),
@@ -44,10 +45,11 @@ def introduced_rows(comparison: Comparison) -> list[Pair]:
     return [comparison.pairs[index] for index in sorted(sites)]
 
 
-def differing_by_layer(comparison: Comparison, origin: Origin) -> list[RowGroup]:
+def differing_by_layer(comparison: Comparison, origin: Origin, most: int = _MOST_LINES) -> list[RowGroup]:
     """Fold the rows that differ by layer, but for those of `introduced_rows` and for weights.
 
     origin: of the rows to fold; "unknown" includes rows whose origin was not determined
+    most: how many groups there may be; with more layers than that, several that follow each other are one group
     """
     sites = {pair.index for pair in introduced_rows(comparison)}
     label = _labels(comparison.pairs)
@@ -60,7 +62,7 @@ def differing_by_layer(comparison: Comparison, origin: Origin) -> list[RowGroup]
         and (pair.origin or "unknown") == origin
     ]
     groups = [(name, list(found)) for name, found in groupby(sorted(rows, key=_place(label)), key=label)]
-    step = max(1, ceil(len(groups) / _MOST_LINES))
+    step = max(1, ceil(len(groups) / most))
     return [_group(groups[start : start + step]) for start in range(0, len(groups), step)]
 
 
@@ -123,12 +125,34 @@ def other_rows(comparison: Comparison) -> Iterator[str]:
             names = [pair.key for pair in found if pair.role not in _WEIGHTS] or [pair.key for pair in found]
             tail = passes if comparison.settings.get(option) else ""
             yield f"Only in the {side}: {counts} ({some(names, 3)}){tail}"
+    yield from _set_apart(comparison)
     failed: dict[str, list[str]] = {}
     for pair in comparison.pairs:
         if pair.status == "failed":
             failed.setdefault(pair.reason or "cannot be read", []).append(pair.key)
     for reason, keys in failed.items():
         yield f"Failed: {count(len(keys), 'row')} ({some(keys, 3)}): {reason}"
+
+
+def _set_apart(comparison: Comparison) -> Iterator[str]:
+    """Count the rows that have no verdict, and those that are another way of writing."""
+    unclear = [pair for pair in comparison.pairs if pair.status == "inconclusive"]
+    if unclear:
+        yield f"Inconclusive: {count(len(unclear), 'row')}, the first {unclear[0].key}: {unclear[0].reason}"
+    apart = [pair.key for pair in comparison.pairs if pair.status == "rewritten"]
+    if apart:
+        inside = "inside modules whose inputs and outputs match; --strict-functions counts them"
+        yield f"Written differently: {count(len(apart), 'tensor')} ({some(apart, 3)}), {inside}"
+
+
+def controlled(comparison: Comparison) -> str | None:
+    """Say what the worst row is beside a control; None where there was no control, or it had no say."""
+    compared = (pair for pair in comparison.pairs if pair.status != "rewritten")
+    judged = [(pair.key, pair.controlled) for pair in compared if pair.controlled is not None]
+    if not judged:
+        return None
+    key, worst = max(judged, key=lambda found: found[1].rms)
+    return f"Beside the control: {count(len(judged), 'row')}; the worst is {key}: {worst.text}"
 
 
 def sounds(comparison: Comparison) -> Iterator[str]:
@@ -162,7 +186,30 @@ def isolated(comparison: Comparison) -> str | None:
     return f"Alone, on its own inputs, {head}; {unknown:,} of {len(judged):,} could not be judged"
 
 
+def is_quantised(comparison: Comparison) -> bool:
+    """True for a candidate whose values were found to be quantised to a few bits."""
+    return any(found.cause in _QUANTISED for pair in comparison.pairs for found in pair.diagnosis)
+
+
+def quantised(comparison: Comparison) -> str | None:
+    """Return the signal-to-noise ratio of a quantised candidate, at its lowest and at the end."""
+    if not is_quantised(comparison):
+        return None
+    outputs = [pair for pair in comparison.pairs if pair.role == "output" and not pair.key.endswith(":out.optimized")]
+    told = [(pair.metrics.sqnr_db, pair.key) for pair in outputs if pair.metrics and pair.metrics.sqnr_db is not None]
+    noisy = [(level, key) for level, key in told if isfinite(level)]
+    if not noisy:
+        return None
+    (lowest, key), (last, last_key) = min(noisy), noisy[-1]
+    return (
+        f"SQNR: at the lowest {lowest:.1f} dB in {key}, at the end {last:.1f} dB in {last_key}; --all prints each row's"
+    )
+
+
 def remarks(comparison: Comparison) -> Iterator[str]:
-    """Return what follows the lists of rows: hidden errors, operations judged alone, sounds."""
-    yield from filter(None, (recovered(comparison), isolated(comparison)))
+    """Return what follows the lists of rows: hidden errors, operations judged alone, quantising, sounds."""
+    yield from filter(
+        None, (controlled(comparison), recovered(comparison), isolated(comparison), quantised(comparison))
+    )
     yield from sounds(comparison)
+    yield from token_remarks(comparison)

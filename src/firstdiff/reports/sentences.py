@@ -1,4 +1,4 @@
-"""A comparison in words: the sentences that every report and error message share."""
+"""Sentences about a comparison, shared by all reports and error messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from firstdiff.judge import ratio
-from firstdiff.schema import Alignment, Comparison, Diagnosis, Divergence, Metrics, Pair, Required, Tolerance
+from firstdiff.reports.tokens import token_findings
+from firstdiff.schema import (
+    Alignment,
+    Comparison,
+    Controlled,
+    Diagnosis,
+    Divergence,
+    Metrics,
+    Pair,
+    Required,
+    Tolerance,
+)
 
 UNKNOWN = "unknown"
 _MOST_NAMES = 5
@@ -111,6 +122,7 @@ def _layout_and_sound(pair: Pair) -> Iterator[str]:
         yield f"Sound: {pair.audio['verdict']}"
     if pair.alignment and not pair.alignment.is_identity:
         yield from _layout(pair.alignment)
+    yield from token_findings(pair)
 
 
 def _layout(alignment: Alignment) -> Iterator[str]:
@@ -127,7 +139,7 @@ def _mismatched(metrics: Metrics) -> str:
 
 
 def _greatest(metrics: Metrics) -> Iterator[str]:
-    if metrics.max_abs is None:
+    if metrics.max_abs is None or metrics.argmax is None:
         return
     yield f"Greatest absolute difference: {_greatest_absolute(metrics)}"
     if metrics.max_rel is not None:
@@ -163,8 +175,10 @@ def _required(required: Required) -> str:
 def summary(comparison: Comparison) -> str:
     """Return the verdict, the counts behind it, and how much of the reference was compared."""
     found = comparison.summary
-    names = ("mismatch", "match", "missing", "extra", "failed")
+    names = ("mismatch", "inconclusive", "match", "missing", "extra", "failed")
     counts = [f"{getattr(found, name):,} {name}" for name in names if getattr(found, name)]
+    if found.rewritten:
+        counts.append(f"{found.rewritten:,} written differently")
     in_part = sum(pair.alignment is not None and pair.alignment.coverage < 1 for pair in comparison.pairs)
     if in_part:
         counts.append(f"{in_part:,} compared only in part")
@@ -236,15 +250,24 @@ def _figures(pair: Pair) -> Iterator[str]:
     else:
         yield f"Difference: {pair.reason}"
     yield from _layout_and_sound(pair)
-    if pair.metrics.max_abs is not None:
+    if pair.metrics.max_abs is not None and pair.metrics.argmax is not None:
         yield f"Greatest absolute difference: {_greatest_absolute(pair.metrics)}"
     yield from _nonfinite(pair.metrics)
-    if pair.tolerance:
+    if pair.controlled:
+        yield beside_control(pair.controlled)
+    elif pair.tolerance:
         worst = excess(pair)
-        beyond = "" if worst is None or math.isinf(worst) else f"; the worst element is {times(worst)} that"
+        beyond = "" if not worst or math.isinf(worst) else f"; the worst element is {times(worst)} that"
         yield f"Tolerance: {allowed(pair.tolerance)}{beyond}"
     if pair.required:
         yield _required(pair.required)
+
+
+def beside_control(found: Controlled) -> str:
+    """Return the ratios to a control's error."""
+    ratios = [("all", found.rms), ("row", found.row), ("channel", found.channel), ("element", found.element)]
+    said = ", ".join(f"{name} {times(ratio)}" for name, ratio in ratios if ratio is not None)
+    return f"Beside the control's error: {said}"
 
 
 def causes_of(comparison: Comparison, pair: Pair) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""Text for a terminal, or for whatever stands in for one: colours, aligned columns, names that do no harm.
+"""Format text for a terminal: colours, aligned columns, names without control characters.
 
-Tables are laid out here and not by rich: it takes a millisecond a row, and a trace has thousands.
+Tables are laid out here and not by rich, which takes a millisecond for each of thousands of rows.
 """
 
 from __future__ import annotations
