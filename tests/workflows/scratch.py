@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from pathlib import Path
 
 RECORDER = """
@@ -18,7 +20,7 @@ LINES = open(os.path.join(FOLDER, "tensors.jsonl"), "w")
 COUNT = 0
 
 
-def tap(name, values, shape=None, role=None):
+def tap(name, values, shape=None, **more):
     global COUNT
     if ONLY and not any(fnmatch.fnmatchcase(name, glob) for glob in ONLY):
         return values
@@ -31,7 +33,7 @@ def tap(name, values, shape=None, role=None):
         file.write(b"\\x93NUMPY\\x01\\x00" + struct.pack("<H", len(head)) + head.encode())
         file.write(struct.pack(f"<{len(values)}{'q' if whole else 'f'}", *values))
     line = {"name": name, "file": f"{COUNT:06d}.npy", "seq": COUNT, "dtype": "int64" if whole else "float32"}
-    LINES.write(json.dumps({**line, "shape": shape, **({"role": role} if role else {})}) + "\\n")
+    LINES.write(json.dumps({**line, "shape": shape, **more}) + "\\n")
     LINES.flush()
     COUNT += 1
     return values
@@ -97,3 +99,16 @@ def changed(old: str, new: str, text: str = PROGRAM) -> str:
     """The program with one thing changed."""
     assert old in text, f"{old!r} is not in the program"
     return text.replace(old, new)
+
+
+def gone(pid: int) -> bool:
+    """Wait until a process has ended; False where it lives on."""
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except OSError:
+            return True
+        if Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+            return True
+        time.sleep(0.05)
+    return False

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +14,10 @@ import pytest
 from firstdiff.workflows.project import load_project
 from firstdiff.workflows.random_inputs import draw_inputs, random_inputs, shrink
 from tests.cli.conftest import Done
-from tests.workflows.scratch import changed, scratch_project, write_port
+from tests.workflows.scratch import changed, gone, scratch_project, write_port
 
 Run = Callable[..., Done]
+FIRSTDIFF = [sys.executable, "-m", "firstdiff"]
 RANDOM = """
 [random.ids]
 shape = ["1..12"]
@@ -53,6 +58,26 @@ def test_a_failing_input_is_named_kept_and_made_smaller(random_project: Path, fi
     assert "ids [1]" in failing["shrunk"]
 
 
+def test_ctrl_c_ends_every_job(random_project: Path) -> None:
+    sleeps = "import os, time\nopen(f'{os.getpid()}.pid', 'w').close()\ntime.sleep(60)\n"
+    write_port(random_project, sleeps)
+    assert subprocess.run([*FIRSTDIFF, "golden"], cwd=random_project, check=False).returncode == 0
+    before = {path: path.read_bytes() for path in random_project.glob("golden/short/*")}
+    command = [*FIRSTDIFF, "run", "--random", "20", "--jobs", "3"]
+    with subprocess.Popen(command, cwd=random_project, stderr=subprocess.PIPE, text=True) as process:
+        while len(pids := list(random_project.glob("*.pid"))) < 3 and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, "Traceback" in said) == (130, False), said
+    assert all(gone(int(path.stem)) for path in pids)
+    assert len(list(random_project.glob("*.pid"))) <= 3, "nothing was started after it"
+    assert {path: path.read_bytes() for path in random_project.glob("golden/short/*")} == before
+    assert [path.name for path in (random_project / "golden").iterdir()] == ["short"]
+    assert not list((random_project / ".firstdiff").glob("run/*"))
+    assert not (random_project / ".firstdiff" / "failing").exists()
+
+
 def test_errors_of_either_side_are_told_apart(random_project: Path, firstdiff: Run) -> None:
     write_port(random_project, changed('tap("tokens"', "assert len(ids) != 5, 'five'\ntap('tokens'"))
     done = firstdiff("run")
@@ -86,62 +111,3 @@ def test_shrinking_finds_the_one_value_that_matters(random_project: Path) -> Non
     inputs = random_inputs(load_project(random_project / "firstdiff.toml"))
     found, _ = shrink(inputs, {"ids": np.array([3, 1, 9, 9, 2, 8])}, lambda arrays: 8 in arrays["ids"], 60)
     assert found["ids"].tolist() == [8]
-
-
-DEEP = """
-import sys
-from recorder import tap
-
-n = len(open(sys.argv[1]).read().split())
-x = [0.5 + k for k in range(8)]
-for layer in range(64):
-    x = [value * 1.01 + 0.01 * layer for value in x]
-    if layer == WRONG:
-        x = [value + 0.5 for value in x]
-    if layer == HEALED:
-        x = [value - 0.5 * 1.01 ** (HEALED - WRONG) for value in x]
-    tap(f"layers.{layer}.out[0]", x)
-"""
-
-
-def deep(folder: Path, wrong: int, healed: int = -1) -> None:
-    healthy = DEEP.replace("WRONG", "-1").replace("HEALED", "-1")
-    (folder / "reference.py").write_text(healthy, encoding="utf-8")
-    write_port(folder, DEEP.replace("WRONG", str(wrong)).replace("HEALED", str(healed)))
-
-
-@pytest.mark.parametrize("wrong", [0, 37])
-def test_bisecting_names_the_first_divergence_in_few_runs(project: Path, firstdiff: Run, wrong: int) -> None:
-    deep(project, wrong)
-    done = firstdiff("bisect")
-    assert done.code == 1
-    assert f"First divergence: layers.{wrong}.out[0] (" in done.out
-    runs = int(done.out.split(f"layers.{wrong}.out[0] (")[1].split()[0])
-    assert runs <= 9  # log2(64), the last tensors, earlier ones, and the check
-    assert "Cause: offset.constant" in done.out
-    assert "checked: sampled tensors before it match, those after it differ" in done.out
-
-
-def test_a_divergence_that_heals_is_said(project: Path, firstdiff: Run) -> None:
-    deep(project, 10, healed=50)
-    done = firstdiff("bisect")
-    assert done.code == 1
-    assert "layers.10.out[0]" in done.out
-    assert "the last tensor, layers.63.out[0], matches" in done.err
-    assert "does not persist" in done.out
-
-
-def test_runs_that_agree_have_no_divergence(project: Path, firstdiff: Run) -> None:
-    deep(project, -1)
-    done = firstdiff("bisect")
-    assert (done.code, "no checkpoint differs" in done.out) == (0, True)
-
-
-def test_tensors_that_the_port_lacks_are_passed_over(project: Path, firstdiff: Run, tmp_path: Path) -> None:
-    deep(project, 20)
-    port = (project / "port.py").read_text(encoding="utf-8")
-    write_port(project, changed("    tap(", "    if layer % 2 == 0 and layer < 60: tap(", port))
-    names = tmp_path / "names.txt"
-    names.write_text("\n".join(f"layers.{layer}.out[0]" for layer in range(64)), encoding="utf-8")
-    done = firstdiff("bisect", "--names", names)
-    assert (done.code, "First divergence: layers.20.out[0]" in done.out) == (1, True), done.out

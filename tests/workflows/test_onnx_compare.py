@@ -103,6 +103,53 @@ def test_a_wrong_eps_is_found_at_its_node(exported: tuple[Path, OnnxComparison],
     assert found.node.source.startswith("normalization.py:")
 
 
+def wrong_axis(graph: onnx.GraphProto) -> None:
+    softmax = [node for node in graph.node if node.op_type == "Softmax"][1]
+    next(item for item in softmax.attribute if item.name == "axis").i = 1
+
+
+def test_a_wrong_axis_is_found_at_its_node(exported: tuple[Path, OnnxComparison], tmp_path: Path) -> None:
+    """No module gives the softmax, so that torch's own trace does not have it."""
+    found = compare_onnx(model(), {"ids": IDS}, damaged(exported[0], tmp_path / "axis.onnx", wrong_axis))
+    assert found.node is not None
+    assert (found.node.op, found.node.module, found.node.exact) == ("Softmax", "blocks.1", True)
+    assert found.comparison.diagnosis[0].cause == "softmax.axis"
+
+
+class Attention(nn.Module):
+    """Attention in one function of torch, of which the exporter makes several nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds = nn.Embedding(2, 16)
+        self.qkv = nn.Linear(16, 48)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.kinds(torch.zeros(1, 10, dtype=torch.long))
+        q, k, v = (part.unsqueeze(1) for part in self.qkv(x).chunk(3, dim=-1))
+        found: torch.Tensor = nn.functional.scaled_dot_product_attention(q, k, v)
+        return found
+
+
+def test_a_wrong_axis_inside_one_function_of_torch_is_found_at_its_node(tmp_path: Path) -> None:
+    """The file is optimised: an embedding of constants was folded, which is no error."""
+    torch.manual_seed(0)
+    attention, x = Attention().eval(), torch.randn(1, 10, 16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(attention, (x,), tmp_path / "model.onnx", dynamo=True, external_data=False, verbose=False)
+    assert compare_onnx(attention, x, tmp_path / "model.onnx").verdict == "match"
+
+    def transposed(graph: onnx.GraphProto) -> None:
+        (softmax,) = [node for node in graph.node if node.op_type == "Softmax"]
+        next(item for item in softmax.attribute if item.name == "axis").i = -2
+
+    found = compare_onnx(attention, x, damaged(tmp_path, tmp_path / "axis.onnx", transposed))
+    assert found.node is not None
+    assert (found.node.op, found.node.exact) == ("Softmax", True)
+    assert found.comparison.diagnosis[0].cause == "softmax.axis"
+
+
 @pytest.mark.parametrize("kind", ["plain", "bare"])
 def test_a_wrong_weight_is_found_in_files_exported_elsewhere(
     exported: tuple[Path, OnnxComparison], tmp_path: Path, kind: str
@@ -145,3 +192,8 @@ def test_what_does_not_fit_is_said(exported: tuple[Path, OnnxComparison], tmp_pa
         warnings.simplefilter("ignore")
         with pytest.raises(FirstdiffError, match=r"torch cannot export Bad to ONNX \(.*give the file with --onnx"):
             compare_onnx(Bad(), torch.ones(2))
+
+
+def test_an_opset_that_torch_does_not_export_to_is_refused() -> None:
+    with pytest.raises(FirstdiffError, match="torch exports this model to opset 18, not 13; export it yourself"):
+        compare_onnx(model(), {"ids": IDS}, opset=13)

@@ -87,6 +87,18 @@ def test_init_finds_programs_inputs_and_weights(tmp_path: Path) -> None:
         write_project(tmp_path)
 
 
+def test_init_looks_into_the_folders_of_a_project(tmp_path: Path) -> None:
+    for name in ("model/model.safetensors", "model/vocab.json", "model/merges.txt", "golden/short/000000.npz"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "port").mkdir()
+    (tmp_path / "port" / "Cargo.toml").write_text('[package]\nname = "tts-port"\n', encoding="utf-8")
+    path, found = write_project(tmp_path)
+    assert found.candidate == "./port/target/release/tts-port"
+    files = load_project(path).golden.files
+    assert sorted(file.name for file in files.values()) == ["merges.txt", "model.safetensors", "vocab.json"]
+
+
 def test_init_knows_a_crate(tmp_path: Path) -> None:
     (tmp_path / "Cargo.toml").write_text('[package]\nname = "tts"\n', encoding="utf-8")
     path, found = write_project(tmp_path)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import Done
-from tests.workflows.scratch import COMPONENTS, changed, scratch_project, write_port
+from tests.workflows.scratch import COMPONENTS, changed, gone, scratch_project, write_port
 
 Run = Callable[..., Done]
 
@@ -103,6 +102,46 @@ def test_other_inputs_are_the_answer_and_no_cause_is_looked_for(
     assert firstdiff("golden", "--check").code == 1
     assert firstdiff("golden").code == 0
     assert firstdiff("validate").code == 0
+
+
+def test_what_recordings_state_comes_first(project: Path, firstdiff: Run) -> None:
+    """Stated with `record(metadata=…)`, and the weights recorded in their own role."""
+    program = """
+import firstdiff as fd
+with fd.record(metadata={"vocab_size": SIZE, "language": "en"}) as rec:
+    rec.tap("embed.weight", [[float(n)] for n in range(SIZE)], role="param")
+    rec.tap("embed.out", [1, 2], role="input")
+    rec.tap("embed.out", [0.5, 0.25])
+"""
+    (project / "reference.py").write_text(program.replace("SIZE", "4"), encoding="utf-8")
+    write_port(project, program.replace("SIZE", "5"))
+    settings = project / "firstdiff.toml"
+    settings.write_text(settings.read_text(encoding="utf-8").replace('"-S", ', ""), encoding="utf-8")
+    assert firstdiff("golden").code == 0
+    done = firstdiff("validate", "--all")
+    assert done.code == 1
+    assert "vocab_size differs: 4 in the reference, 5 in the candidate" in done.out
+    assert "Cause" not in done.out
+    assert "SHAPE MISMATCH  embed.weight:param" in done.out
+
+
+def test_a_recording_in_numpy_that_names_its_operation_has_a_cause(project: Path, firstdiff: Run) -> None:
+    program = """
+import numpy as np
+import firstdiff as fd
+x = np.sin(np.arange(48.0, dtype="f4")).reshape(6, 8)
+w = np.cos(np.arange(64.0, dtype="f4") ** 2).reshape(8, 8)
+with fd.record() as rec:
+    rec.tap("head.fc.weight", w, role="param")
+    rec.tap("head.fc", x, role="input")
+    rec.tap("head.fc", x @ WEIGHT, op="Linear")
+"""
+    (project / "reference.py").write_text(program.replace("WEIGHT", "w.T"), encoding="utf-8")
+    write_port(project, program.replace("WEIGHT", "w"))
+    settings = project / "firstdiff.toml"
+    settings.write_text(settings.read_text(encoding="utf-8").replace('"-S", ', ""), encoding="utf-8")
+    assert firstdiff("golden").code == 0
+    assert "Cause: weights.transposed" in firstdiff("validate", "--component", "head").out
 
 
 def test_what_both_runs_say_of_their_vocabulary_comes_first(project: Path, firstdiff: Run) -> None:
@@ -199,7 +238,7 @@ def test_a_port_that_hangs_is_stopped_with_its_children(golden: Path, project: P
     assert done.code == 2
     assert "was stopped after 1 s, the time limit" in done.err
     pid = int(done.err.split("child ")[1].split()[0])
-    assert _gone(pid)
+    assert gone(pid)
 
 
 def test_ctrl_c_ends_the_port_and_keeps_the_golden(golden: Path, project: Path) -> None:
@@ -212,7 +251,7 @@ def test_ctrl_c_ends_the_port_and_keeps_the_golden(golden: Path, project: Path) 
         said = process.stderr.read()
     assert process.returncode == 130
     assert "stopped" in said
-    assert _gone(pid)
+    assert gone(pid)
     assert not list((project / ".firstdiff" / "candidate").iterdir())
     assert not (project / ".firstdiff" / "running.json").exists()
 
@@ -233,21 +272,29 @@ def test_half_a_trace_of_the_reference_does_not_replace_a_golden(golden: Path, p
     assert [path.name for path in golden.parent.iterdir()] == ["short"]
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="permissions do not stop this user")
-def test_a_folder_that_cannot_be_written_is_said(golden: Path, project: Path, firstdiff: Run) -> None:
-    golden.parent.chmod(0o555)
-    try:
-        done = firstdiff("golden")
-    finally:
-        golden.parent.chmod(0o755)
-    assert (done.code, "cannot write to" in done.err) == (2, True)
-    assert golden.exists()
+@pytest.mark.parametrize("blocked", ["golden", ".firstdiff"])
+def test_a_folder_that_cannot_be_written_is_said(project: Path, firstdiff: Run, blocked: str) -> None:
+    """A file in the folder's place stops every user, root as well."""
+    if blocked == ".firstdiff":
+        assert firstdiff("golden").code == 0
+        shutil.rmtree(project / blocked)
+    before = sorted(project.glob("golden/short/*"))
+    (project / blocked).write_text("", encoding="utf-8")
+    done = firstdiff("golden" if blocked == "golden" else "validate")
+    assert (done.code, f"cannot write to {project / blocked}" in done.err) == (2, True), done.err
+    assert "Traceback" not in done.err
+    assert sorted(project.glob("golden/short/*")) == before
 
 
-def test_a_file_where_the_golden_folder_should_be_is_said(project: Path, firstdiff: Run) -> None:
-    (project / "golden").write_text("", encoding="utf-8")
+def test_a_golden_folder_below_a_file_is_said(project: Path, firstdiff: Run) -> None:
+    text = (project / "firstdiff.toml").read_text(encoding="utf-8")
+    (project / "firstdiff.toml").write_text(
+        text.replace("[golden]", '[golden]\ndir = "ids.txt/golden"'), encoding="utf-8"
+    )
     done = firstdiff("golden")
-    assert (done.code, "cannot write to" in done.err) == (2, True)
+    assert (done.code, f"cannot write to {project}/ids.txt/golden (Not a directory)" in done.err) == (2, True), done.err
+    done = firstdiff("validate")
+    assert (done.code, "`firstdiff golden` makes it" in done.err) == (2, True), done.err
 
 
 def test_two_folders_without_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, firstdiff: Run) -> None:
@@ -290,16 +337,36 @@ def test_a_port_that_asks_for_golden_inputs_is_judged_component_by_component(
     assert states == ["pass", "fail", "pass", "pass"]
 
 
-def _gone(pid: int) -> bool:
-    for _ in range(100):
-        try:
-            os.kill(pid, 0)
-        except OSError:
-            return True
-        if Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
-            return True
-        time.sleep(0.05)
-    return False
+REPLAYED = """
+import math, sys
+from recorder import tap
+
+ids = [int(word) for word in open(sys.argv[1]).read().split()]
+x = tap("embed.out", [math.sin(3.7 * n + k) for n in ids for k in range(4)], [len(ids), 4])
+for source, layer in ((0, "encoder"), (2, "head")):
+    tap(f"{layer}.act", x, [len(ids), 4], role="input", slot="0", **{"from": [source]})
+    x = [value / (1 + math.exp(-value)) for value in x]
+    tap(f"{layer}.act", x, [len(ids), 4], role="output", slot="0", op="SiLU")
+"""
+
+
+def test_a_component_that_is_right_on_its_own_inputs_passes_alone(project: Path, firstdiff: Run) -> None:
+    """The port asks for nothing: its operations are replayed on the inputs that it recorded."""
+    scratch_project(project, components=COMPONENTS.replace('tokenizer = ["tokens*"]\n', ""))
+    (project / "reference.py").write_text(REPLAYED, encoding="utf-8")
+    assert firstdiff("golden").code == 0
+    gelu = "0.5 * value * (1 + math.erf(value / math.sqrt(2)))"
+    wrong = changed("value / (1 + math.exp(-value))", f"({gelu} if layer == 'encoder' else SILU)", REPLAYED)
+    write_port(project, wrong.replace("SILU", "value / (1 + math.exp(-value))"))
+
+    def states(*words: str) -> list[str]:
+        done = firstdiff("validate", "--format", "json", *words)
+        assert done.code == 1
+        return [part["state"] for part in json.loads(done.out)["components"]]
+
+    assert states() == ["pass", "fail", "fail"]
+    assert states("--isolate") == ["pass", "fail", "pass"]
+    assert "right on its own inputs; inherited max" in firstdiff("validate", "--isolate").out
 
 
 def test_annotations_for_a_job_on_github(
@@ -331,3 +398,17 @@ def test_watching_validates_again_after_a_change(golden: Path, project: Path) ->
         _, said = process.communicate()
     assert process.returncode == 130
     assert "candidat is no entry of it" in said
+
+
+def test_a_transposed_result_has_no_figures_that_mean_nothing(project: Path, firstdiff: Run) -> None:
+    assert firstdiff("golden").code == 0
+    write_port(
+        project,
+        changed("[2.0 * x for x in mixed], [len(ids), 4]", "TRANSPOSED, [4, len(ids)]").replace(
+            "TRANSPOSED", "[2.0 * mixed[4 * n + k] for k in range(4) for n in range(len(ids))]"
+        ),
+    )
+    done = firstdiff("validate")
+    assert "SHAPE MISMATCH  head.logits" in done.out
+    assert "introduced here, between encoder.mix and head.logits" in done.out
+    assert "at index []" not in done.out

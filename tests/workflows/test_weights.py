@@ -52,6 +52,17 @@ def test_the_same_weights_match(tmp_path: Path, checkpoint: dict[str, np.ndarray
     ]
 
 
+def test_a_weight_under_another_name_is_said(tmp_path: Path, checkpoint: dict[str, np.ndarray], firstdiff: Run) -> None:
+    name = next(name for name in checkpoint if name.startswith("model.layers."))
+    other = name.replace("weight", "wieght")
+    renamed = {other if key == name else key: values for key, values in checkpoint.items()}
+    paths = saved(tmp_path, "a", checkpoint), saved(tmp_path, "b", renamed)
+    assert "1 found under another name (--all lists every weight)" in firstdiff("weights", *paths).out
+    lines = [line.split() for line in firstdiff("weights", *paths, "--all").out.splitlines()]
+    assert ["same", name, other, "in", "the", "candidate"] in lines
+    assert sum(line[:1] == ["same"] for line in lines) == len(checkpoint)
+
+
 def test_weights_that_were_never_loaded_are_named(tmp_path: Path, checkpoint: dict[str, np.ndarray]) -> None:
     bound = 48**-0.5
     new = {"model.layers.1.attn.v.weight": np.random.default_rng(0).uniform(-bound, bound, (32, 48))}

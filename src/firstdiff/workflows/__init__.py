@@ -1,1 +1,1 @@
-"""Chains of steps: each a command of its own."""
+"""Workflows of several steps, each behind a command."""

@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import final
 
-from firstdiff.comparing import Options, compare_traces
-from firstdiff.errors import UsageError, WriteError
-from firstdiff.judge.rules import Rules
+from firstdiff.errors import UsageError
 from firstdiff.readers import open_trace
-from firstdiff.schema import Comparison, Diagnosis
+from firstdiff.schema import Diagnosis
 from firstdiff.trace import Trace
-from firstdiff.workflows.commands import OnLine, Side
+from firstdiff.workflows.commands import CommandError, OnLine
+from firstdiff.workflows.dependence import Checkpoint, checkpoints_of, in_order
 from firstdiff.workflows.golden import recorded_trace, run_side
+from firstdiff.workflows.probes import Probes, State, Workspace
 from firstdiff.workflows.project import InputSet, Project
-from firstdiff.workflows.results import Results
 
-OnProbe = Callable[[str, str, int], None]
-_SAMPLES = 6
+RECORDED_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One run of each side: how many tensors match, the first that differs, and how many are left to search."""
+
+    run: int
+    matching: int
+    first: str | None
+    left: int
+
+
+OnProbe = Callable[[Probe], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bisection:
-    """What was found: the first tensor that differs, the last before it that does not, and how that was checked.
+    """The result: the first tensor that differs, the last before it that does not, and how that was checked.
 
-    first: None where no checkpoint differs
+    names: how many tensors both sides record, so far as was seen
     runs: how often each side ran
-    persists: False where a later tensor matches again, so that there may be an earlier divergence
+    first: None where no checkpoint differs
+    persists: False where a tensor that depends on one that differs matches again
+    checked: how many tensors were looked at to check that
     """
 
     names: int
@@ -38,143 +50,172 @@ class Bisection:
     first: str | None
     before: str | None = None
     persists: bool = True
+    checked: str = ""
     text: str = ""
     diagnosis: tuple[Diagnosis, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def names_to_search(project: Project, inputs: InputSet, stated: Path | None, on_line: OnLine | None) -> list[str]:
-    """Return the names of outputs in order: of a trace, a text file or the golden; else of one whole reference run."""
+def checkpoints_to_search(
+    project: Project, inputs: InputSet, stated: Path | None, on_line: OnLine | None
+) -> list[Checkpoint]:
+    """Return outputs in order: of a trace, a text file or the golden; else of one whole reference run."""
     golden = project.golden.folder / inputs.name
     if stated is not None and stated.is_file() and stated.suffix in (".txt", ".lst", ""):
         names = [line.strip() for line in stated.read_text(encoding="utf-8").splitlines()]
-        found = [name for name in names if name and not name.startswith("#")]
+        found = in_order(name for name in names if name and not name.startswith("#"))
     elif stated is not None or golden.exists():
-        found = _names(open_trace(stated or golden))
+        found = _checkpoints(open_trace(stated or golden))
     else:
-        with _Workspace(project) as folder:
+        with Workspace(project) as folder:
             run_side(project.command("reference"), inputs, folder / "whole", on_line=on_line)
-            found = _names(recorded_trace(folder / "whole", project.command("reference")))
+            found = _checkpoints(recorded_trace(folder / "whole", project.command("reference")))
     if not found:
         raise UsageError(f"{stated or golden}: names no output to search")
-    return list(dict.fromkeys(found))
+    return found
 
 
-def _names(trace: Trace) -> list[str]:
-    return [tensor.name for tensor in trace if tensor.key.role == "output"]
+def _checkpoints(trace: Trace) -> list[Checkpoint]:
+    return checkpoints_of([tensor.record for tensor in trace])
 
 
 def bisect(
     project: Project,
     inputs: InputSet,
-    names: Sequence[str],
+    checkpoints: Sequence[Checkpoint],
     *,
     on_line: OnLine | None = None,
     on_probe: OnProbe | None = None,
 ) -> Bisection:
-    """Halve the interval that holds the first divergence; assumes that it persists, and checks that at the end.
+    """Narrow down the first divergence; assumes that it persists in all that depends on it, and checks that.
 
-    on_probe: called with a name, its state and how many are left
+    on_probe: called after every run
     """
-    with _Workspace(project) as folder:
-        return _Search(project, inputs, folder, list(names), on_line, on_probe).find()
-
-
-@final
-class _Workspace:
-    """A folder for traces, gone afterwards."""
-
-    def __init__(self, project: Project) -> None:
-        self._project = project
-
-    def __enter__(self) -> Path:
-        Results(self._project.state).candidate("")
-        try:
-            self._folder = Path(mkdtemp(prefix="bisect-", dir=self._project.state))
-        except OSError as error:
-            raise WriteError(f"cannot write to {self._project.state} ({error.strerror or error})") from error
-        return self._folder
-
-    def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+    with Workspace(project) as folder:
+        probes = Probes(project, inputs, folder, checkpoints, on_line)
+        return _Search(probes, checkpoints, on_probe).find()
 
 
 @final
 class _Search:
-    def __init__(
-        self,
-        project: Project,
-        inputs: InputSet,
-        folder: Path,
-        names: list[str],
-        on_line: OnLine | None,
-        on_probe: OnProbe | None,
-    ) -> None:
-        self._project = project
-        self._inputs = inputs
-        self._folder = folder
-        self._names = names
-        self._on_line = on_line
+    def __init__(self, probes: Probes, checkpoints: Sequence[Checkpoint], on_probe: OnProbe | None) -> None:
+        self._probes = probes
+        self._checkpoints = checkpoints
         self._on_probe = on_probe
-        self._runs = 0
+        self._states: dict[int, State] = {}
+        self._end = len(checkpoints)
         self._warnings: list[str] = []
-        options = Options.of(
-            layout="strict", map=project.map, accept_layout=project.accept_layout, diagnose=False, allow_extra=True
-        )
-        self._options = replace(options, rules=Rules(named=project.rules))
 
     def find(self) -> Bisection:
-        last = self._last_recorded()
-        if last is None:
-            return self._result(None, text="the candidate records none of these tensors")
-        high: int | None = last
-        if not self._differs_at(last):
-            self._warnings.append(f"the last tensor, {self._names[last]}, matches")
-            high = self._first_of(self._spread(0, last))
-        while high is not None:
-            first = self._halve(high)
-            earlier = self._first_of(self._spread(0, first)) if first > 1 else None
-            if earlier is None or earlier >= first:
-                return self._confirm(first, last)
-            self._warnings.append(f"{self._names[earlier]} differs although a later tensor matches")
-            high = earlier
-        return self._result(None, text="no checkpoint differs")
-
-    def _halve(self, high: int) -> int:
-        """Return the first that differs between the start and `high`, which does."""
-        low = -1
-        while high - low > 1:
-            middle = (low + high) // 2
-            state = self._state(middle)
-            if state == "missing":  # the candidate has no such tensor: look on without it
-                del self._names[middle]
-                high -= 1
-                continue
-            if state == "match":
-                low = middle
+        first = self._narrow(len(self._checkpoints))
+        while True:  # each time round, the first one known lies earlier
+            if first is None:
+                states = self._probe_some(self._unknown(len(self._checkpoints)))
+                first = _first_that_differs(states, len(self._checkpoints))
+                if first is None and all(states[number] == "missing" for number in states if number >= self._end):
+                    return self._nothing_differs()
+                self._end = len(self._checkpoints)
             else:
-                high = middle
-            if self._on_probe is not None:
-                self._on_probe(self._names[middle], "matches" if state == "match" else "differs", high - low - 1)
-        return high
+                earlier = _first_that_differs(self._probe_some(self._unknown(first)), first)
+                if earlier is None:
+                    return self._confirm(first)
+                first = earlier
+            self._warn_of_recovery(first)
+            first = self._narrow(len(self._checkpoints) if first is None else first)
 
-    def _confirm(self, first: int, last: int) -> Bisection:
-        """Check that what comes after differs as well, and look for the cause."""
-        after = self._spread(first + 1, min(last, len(self._names) - 1))
-        before = [first - 1] if first else []
-        comparison = self._probe([*before, first, *after], diagnose=True)
-        healed = [self._names[place] for place in after if self._status(comparison, place) == "match"]
+    def _narrow(self, high: int) -> int | None:
+        """Return the first that differs up to `high`: what a matching one depends on is taken to match."""
+        differs = high < len(self._checkpoints)
+        while left := self._left(min(high, self._end)):
+            spread = self._spread(left)
+            states = self._probe(spread)
+            first = _first_that_differs(states, high)
+            if first is not None:
+                high, differs = first, True
+            recorded = [place for place, number in enumerate(spread) if states[number] != "missing"]
+            absent = spread[recorded[-1] + 1 :] if recorded else spread
+            if 2 * len(absent) > RECORDED_AT_ONCE:  # a port that is not finished: leave the rest for the end
+                self._end = absent[0]
+            self._report(states, first, len(self._left(min(high, self._end))))
+        return high if differs else None
+
+    def _left(self, high: int) -> list[int]:
+        """Return checkpoints below `high` that may differ."""
+        cleared = 0
+        for number, state in self._states.items():
+            if state == "match" and number < high:
+                cleared |= self._checkpoints[number].depends
+        return [number for number in self._unknown(high) if not cleared >> number & 1]
+
+    def _unknown(self, high: int) -> list[int]:
+        return [number for number in range(high) if number not in self._states]
+
+    def _spread(self, left: Sequence[int]) -> list[int]:
+        """Choose from each stretch the one that the most others lead to: if it matches, they all do."""
+        bits = sum(1 << number for number in left)
+        count = min(len(left), RECORDED_AT_ONCE)
+        edges = [len(left) * part // count for part in range(count + 1)]
+        stretches = [left[start:stop] for start, stop in pairwise(edges)]
+        return [max(part, key=lambda n: ((self._checkpoints[n].depends & bits).bit_count(), n)) for part in stretches]
+
+    def _probe(self, numbers: Sequence[int]) -> dict[int, State]:
+        states = self._probes.states(numbers) if numbers else {}
+        self._states.update(states)
+        return states
+
+    def _probe_some(self, numbers: Sequence[int]) -> dict[int, State]:
+        count = min(len(numbers), RECORDED_AT_ONCE)
+        return self._probe([numbers[len(numbers) * part // count] for part in range(count)])
+
+    def _dependents(self, first: int) -> list[int]:
+        later = range(first + 1, len(self._checkpoints))
+        return [number for number in later if self._checkpoints[number].depends >> first & 1]
+
+    def _confirm(self, first: int) -> Bisection:
+        """Check that what depends on it differs as well, and look for the cause."""
+        found = self._checkpoints[first]
+        dependents = self._dependents(first)
+        self._probe_some([number for number in dependents if number not in self._states])
+        healed = [number for number in dependents if self._states.get(number) == "match"]
         if healed:
-            self._warnings.append(f"the divergence does not persist: {healed[0]} matches again")
-        pair = next(pair for pair in comparison.pairs if pair.name == self._names[first])
+            self._warnings.append(f"the divergence does not persist: {self._checkpoints[healed[0]]} matches again")
+        matching = [number for number in range(first) if self._states.get(number) == "match"]
+        before = [number for number in matching if found.depends >> number & 1] or matching
+        names = dict.fromkeys([*(self._checkpoints[number].name for number in before[-1:]), *found.feeds, found.name])
+        comparison = self._probes.compare(names, diagnose=True)
+        pair = next((pair for pair in comparison.pairs if self._probes.is_of(first, pair)), None)
+        if pair is None or pair.status == "match":
+            raise CommandError(f"{found} differs in one run and not in the next: both commands must be deterministic")
         figures = pair.metrics
+        differing = sum(self._states.get(number) == "differs" for number in dependents)
         return self._result(
-            self._names[first],
-            before=self._names[first - 1] if first else None,
-            persists=not healed and not self._warnings,
+            str(found),
+            before=str(self._checkpoints[before[-1]]) if before else None,
+            persists=not self._warnings,
+            checked=f"{len(matching):,} of {first:,} before it match, {differing:,} of {len(dependents):,} that depend "
+            "on it differ",
             text=pair.reason or ("" if figures is None else f"max {figures.max_abs:.3g}"),
             diagnosis=pair.diagnosis,
         )
+
+    def _nothing_differs(self) -> Bisection:
+        matching = sum(state == "match" for state in self._states.values())
+        if not matching:
+            return self._result(None, text="the candidate records none of these tensors")
+        return self._result(None, text=f"no checkpoint differs: {matching:,} match")
+
+    def _warn_of_recovery(self, first: int | None) -> None:
+        dependents = () if first is None else self._dependents(first)
+        healed = next((number for number in dependents if self._states.get(number) == "match"), None)
+        if first is not None and healed is not None:
+            text = f"{self._checkpoints[first]} differs, although {self._checkpoints[healed]}, made from it, matches"
+            self._warnings.append(text)
+
+    def _report(self, states: Mapping[int, State], first: int | None, left: int) -> None:
+        if self._on_probe is not None:
+            matching = sum(state == "match" for state in states.values())
+            name = None if first is None else str(self._checkpoints[first])
+            self._on_probe(Probe(self._probes.runs, matching, name, left))
 
     def _result(
         self,
@@ -182,70 +223,24 @@ class _Search:
         *,
         before: str | None = None,
         persists: bool = True,
+        checked: str = "",
         text: str = "",
         diagnosis: tuple[Diagnosis, ...] = (),
     ) -> Bisection:
+        missing = sum(state == "missing" for state in self._states.values())
         return Bisection(
-            names=len(self._names),
-            runs=self._runs,
+            names=len(self._checkpoints) - missing,
+            runs=self._probes.runs,
             first=first,
             before=before,
             persists=persists,
+            checked=checked,
             text=text,
             diagnosis=diagnosis,
             warnings=tuple(self._warnings),
         )
 
-    def _last_recorded(self) -> int | None:
-        """Return the last tensor that both sides record; those after it are left out of the search."""
-        while self._names:
-            tail = self._names[-_SAMPLES:]
-            comparison = self._probe(range(len(self._names) - len(tail), len(self._names)))
-            for place in range(len(self._names) - 1, len(self._names) - len(tail) - 1, -1):
-                if self._status(comparison, place) in ("match", "mismatch"):
-                    self._last = self._status(comparison, place)
-                    del self._names[place + 1 :]
-                    return place
-            del self._names[-len(tail) :]
-        return None
 
-    def _differs_at(self, place: int) -> bool:
-        return self._last != "match" and place == len(self._names) - 1
-
-    def _first_of(self, places: Sequence[int]) -> int | None:
-        """Return the first of several checkpoints that differs, from one run."""
-        if not places:
-            return None
-        comparison = self._probe(places)
-        return next((place for place in places if self._status(comparison, place) == "mismatch"), None)
-
-    def _spread(self, start: int, stop: int) -> list[int]:
-        """Return some places from `start` to below `stop`, or all."""
-        count = max(0, stop - start)
-        return sorted({start + place * count // min(count, _SAMPLES) for place in range(min(count, _SAMPLES))})
-
-    def _state(self, place: int) -> str:
-        return self._status(self._probe([place]), place)
-
-    def _status(self, comparison: Comparison, place: int) -> str:
-        own = [pair.status for pair in comparison.pairs if pair.name == self._names[place] and pair.status != "extra"]
-        if not own or all(status == "missing" for status in own):
-            return "missing"
-        return "match" if all(status == "match" for status in own if status != "missing") else "mismatch"
-
-    def _probe(self, places: Sequence[int], *, diagnose: bool = False) -> Comparison:
-        """Run both sides with only these tensors recorded."""
-        only = [_as_glob(self._names[place]) for place in places]
-        reference, candidate = self._record("reference", only), self._record("candidate", only)
-        self._runs += 1
-        return compare_traces(reference, candidate, replace(self._options, diagnose=diagnose))
-
-    def _record(self, side: Side, only: Sequence[str]) -> Trace:
-        trace = self._folder / side
-        shutil.rmtree(trace, ignore_errors=True)
-        run_side(self._project.command(side), self._inputs, trace, only=only, on_line=self._on_line)
-        return open_trace(trace)
-
-
-def _as_glob(name: str) -> str:
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
+def _first_that_differs(states: Mapping[int, State], high: int) -> int | None:
+    """Return the first below `high`; other calls of the same names may lie above it."""
+    return min((number for number, state in states.items() if state == "differs" and number < high), default=None)

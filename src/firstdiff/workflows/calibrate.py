@@ -1,4 +1,4 @@
-"""Noise floors from several runs of one model: how far each tensor moves between them."""
+"""Measure noise floors from the differences between several runs of one model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HELD = ("param", "buffer")
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What came of it: where the floors are, how many tensors have one, and what looked odd."""
+    """The result of a calibration: the path of the floors, the number of tensors with one, and warnings."""
 
     path: Path
     tensors: int

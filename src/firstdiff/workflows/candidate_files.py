@@ -1,4 +1,4 @@
-"""The files that a candidate is made of: what `--watch` looks at, and what tells one version from the next."""
+"""The files of a candidate, watched by `--watch` and used to identify its version."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Differential testing: both commands on many inputs; what fails is kept, and can be made smaller."""
+"""Differential testing: run both commands on many inputs, keep the failing ones, shrink them."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ T = TypeVar("T")
 CaseState = Literal["pass", "fail", "error", "rejected"]
 _MOST_DIAGNOSED = 5
 _MOST_TRIES = 60
+_STOP_AGAIN_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,7 @@ class DifferentialRun:
         self._seed = seed
         self._jobs = jobs
         self._diagnosed = 0
+        self._stopped = False
         Results(project.state).candidate("")  # makes the folder, or says that it cannot
         self._work = project.state / "run"
         self._failing = project.state / "failing"
@@ -72,21 +74,18 @@ class DifferentialRun:
         project.command("reference")
         project.command("candidate")
 
-    def named_sets(self, sets: Iterable[InputSet]) -> Iterator[CaseResult]:
-        """Run both commands on input sets of the project."""
-        yield from self._all(sets, self._case)
+    def cases(self, sets: Sequence[InputSet], random: int = 0) -> Iterator[CaseResult]:
+        """Run both commands on input sets of the project, then on generated inputs."""
+        inputs = random_inputs(self._project) if random else ()
 
-    def random(self, count: int) -> Iterator[CaseResult]:
-        """Run both commands on generated inputs."""
-        inputs = random_inputs(self._project)
+        def case(item: InputSet | int) -> CaseResult:
+            if isinstance(item, InputSet):
+                return self._case(item)
+            name = f"random-{item}"
+            arrays = draw_inputs(inputs, self._seed, item)
+            return self._case(write_inputs(inputs, arrays, self._work / name, name, self._fixed()))
 
-        def case(number: int) -> CaseResult:
-            name = f"random-{number}"
-            arrays = draw_inputs(inputs, self._seed, number)
-            made = write_inputs(inputs, arrays, self._work / name, name, self._fixed())
-            return self._case(made)
-
-        yield from self._all(range(count), case)
+        yield from self._all([*sets, *range(random)], case)
 
     def shrink(self, result: CaseResult) -> CaseResult:
         """Make a random case that failed smaller; its inputs are replaced by those found."""
@@ -118,25 +117,27 @@ class DifferentialRun:
         first = next(iter(self._project.inputs.values()), None)
         return {} if first is None else dict(first.values)
 
-    def _all(self, items: Iterable[T], case: Callable[[T], CaseResult]) -> Iterator[CaseResult]:
+    def _all(self, items: Sequence[T], case: Callable[[T], CaseResult]) -> Iterator[CaseResult]:
         if self._jobs == 1:
             yield from map(case, items)
             return
-        pool = ThreadPoolExecutor(self._jobs)
-        try:
-            yield from pool.map(case, items)
-        except BaseException:  # Ctrl-C reaches this thread only
-            pool.shutdown(wait=False, cancel_futures=True)
-            stop_commands()
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
+        with ThreadPoolExecutor(self._jobs) as pool:
+            futures = [pool.submit(case, item) for item in items]
+            try:
+                yield from (future.result() for future in futures)
+            except BaseException:  # Ctrl-C reaches this thread only
+                self._stopped = True
+                for future in futures:
+                    future.cancel()
+                while wait(futures, _STOP_AGAIN_S).not_done:
+                    stop_commands()
+                raise
 
     def _case(self, inputs: InputSet) -> CaseResult:
         folder = self._work / inputs.name
         try:
             result = self._run(inputs, folder)
-            if result.state in ("fail", "error"):
+            if result.state in ("fail", "error") and not self._stopped:
                 result = replace(result, kept=self._keep(folder))
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -29,12 +29,12 @@ class FoldedWeights:
 
 def fold_weights(reference: Trace, candidate: Trace) -> FoldedWeights:
     """Fold the weights of a side where the other side does not hold them in two parts as well."""
-    ours, theirs = _parts(reference), _parts(candidate)
+    ref, cand = _parts(reference), _parts(candidate)
     return FoldedWeights(
-        _folded(reference, {name: part for name, part in ours.items() if name not in theirs}),
-        _folded(candidate, {name: part for name, part in theirs.items() if name not in ours}),
-        {name: direction for name, (_, direction) in ours.items() if name not in theirs},
-        {name: direction for name, (_, direction) in theirs.items() if name not in ours},
+        _folded(reference, {name: part for name, part in ref.items() if name not in cand}),
+        _folded(candidate, {name: part for name, part in cand.items() if name not in ref}),
+        {name: direction for name, (_, direction) in ref.items() if name not in cand},
+        {name: direction for name, (_, direction) in cand.items() if name not in ref},
     )
 
 

@@ -1,4 +1,4 @@
-"""`load_golden`: the reference's own values, for a component that is checked alone."""
+"""`load_golden`: read the reference's values as inputs for a component that is tested alone."""
 
 from __future__ import annotations
 

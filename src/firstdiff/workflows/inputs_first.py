@@ -1,4 +1,4 @@
-"""Tell whether two runs had the same inputs, weights files, vocabulary and metadata before anything is compared."""
+"""Check that two runs had the same inputs, weights files, vocabulary and metadata before comparing them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _TABLES = {"files": "file", "metadata": "metadata"}
 
 def stated_differences(reference: Trace, candidate: Trace) -> list[str]:
     """Compare what both trace.json say of inputs, files, seed, vocabulary and metadata, as far as both say it."""
-    ours, theirs = reference.header, candidate.header
+    ref, cand = reference.header, candidate.header
     found = []
     for field, words in _STATED.items():
-        if _both(ours, theirs, field) and ours[field] != theirs[field]:
-            values = "" if field == "inputs" else f": {ours[field]} in the reference, {theirs[field]} in the candidate"
+        if _both(ref, cand, field) and ref[field] != cand[field]:
+            values = "" if field == "inputs" else f": {ref[field]} in the reference, {cand[field]} in the candidate"
             found.append(words + values)
     for field, noun in _TABLES.items():
-        if _both(ours, theirs, field) and isinstance(ours[field], dict) and isinstance(theirs[field], dict):
-            found += _differing_entries(noun, ours[field], theirs[field])
+        if _both(ref, cand, field) and isinstance(ref[field], dict) and isinstance(cand[field], dict):
+            found += _differing_entries(noun, ref[field], cand[field])
     return found
 
 
@@ -49,16 +49,16 @@ def differing_inputs(comparison: Comparison, given: Sequence[str] = ()) -> list[
     return found
 
 
-def _both(ours: Mapping[str, Any], theirs: Mapping[str, Any], field: str) -> bool:
-    return ours.get(field) is not None and theirs.get(field) is not None
+def _both(reference: Mapping[str, Any], candidate: Mapping[str, Any], field: str) -> bool:
+    return reference.get(field) is not None and candidate.get(field) is not None
 
 
-def _differing_entries(noun: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+def _differing_entries(noun: str, reference: Mapping[str, Any], candidate: Mapping[str, Any]) -> list[str]:
     found = []
-    for name in ours:
-        if name in theirs and ours[name] != theirs[name]:
-            values = "" if noun == "file" else f": {ours[name]} in the reference, {theirs[name]} in the candidate"
-            found.append(f"the two runs used a different {noun} {name}{values}")
+    for name in reference:
+        if name in candidate and reference[name] != candidate[name]:
+            sides = f"{reference[name]} in the reference, {candidate[name]} in the candidate"
+            found.append(f"the two runs used a different file {name}" if noun == "file" else f"{name} differs: {sides}")
     return found
 
 

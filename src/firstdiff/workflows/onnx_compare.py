@@ -15,9 +15,9 @@ from firstdiff.capturing import capture, capture_onnx
 from firstdiff.capturing.factory import called_without_gradients
 from firstdiff.capturing.onnx_file import OnnxModel, need_onnx, open_model
 from firstdiff.comparing import compare
-from firstdiff.errors import UsageError
+from firstdiff.errors import FirstdiffError, UsageError
 from firstdiff.readers import open_trace
-from firstdiff.schema import Comparison
+from firstdiff.schema import Comparison, Diagnosis
 from firstdiff.trace import Trace
 from firstdiff.trace.writer import add_names
 from firstdiff.workflows.onnx_export import ModuleValues, export_model, program_values, values_by_scope
@@ -27,16 +27,18 @@ if TYPE_CHECKING:
     import torch
 
 TORCH, GRAPH, MODEL = "torch.trace", "onnx.trace", "model.onnx"
+_AGAIN = "exported.trace"
 # these give what they are given
 _MOVES = ("Reshape", "Transpose", "Identity", "Cast", "Squeeze", "Unsqueeze", "Flatten")
 
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """Where in an ONNX graph a divergence is.
+    """The place of a divergence in an ONNX graph.
 
     value: the name of the value that differs
     exact: this very node; else the one that gives the module's result
+    cause: the likely one, where the graph could be compared with what torch exports here
     """
 
     value: str
@@ -45,6 +47,7 @@ class GraphNode:
     module: str | None = None
     source: str | None = None
     exact: bool = False
+    cause: Diagnosis | None = None
 
     def __str__(self) -> str:
         where = f" in {self.module}" if self.module else ""
@@ -54,7 +57,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class OnnxComparison:
-    """What `compare_onnx` found.
+    """The result of `compare_onnx`.
 
     comparison: of the modules, as `firstdiff.compare` gives it
     node: the node of the first divergence
@@ -125,10 +128,13 @@ def compare_onnx(
         add_names(base / GRAPH, names)
         tell("comparing")
         found = compare(torch_run, _in_torch_terms(base / GRAPH), allow_missing=True, allow_extra=True, effort=effort)
+        node = None
         if found.first_divergence is not None and known.program is None and _is_from_torch(opened):
             tell("exporting, to find the node")
-            known = ModuleValues(known.outputs, known.inputs, _program(model, args, kwargs, opened))
-        node = _first_node(found, graph, known, args, kwargs)
+            own, known = _exported_again(model, args, kwargs, known, opened, base / _AGAIN)
+            node = _node_beside(own, graph) if own is not None else None
+        node = node or _first_node(found, graph, known, args, kwargs)
+        found = _with_cause(found, node)
         outputs = [item for item in torch_run if item.record.role == "output"]
         paired = sum(record.role == "output" for record, _ in names)
         return OnnxComparison(found, node, paired, len(outputs), captured.optimized)
@@ -173,7 +179,7 @@ def _feeds(model: OnnxModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> d
 
 
 def _completed(known: ModuleValues, noted: ModuleValues) -> ModuleValues:
-    """What the export says, and the metadata for modules it could not keep."""
+    """Join what the export says and the metadata for modules it could not keep."""
     outputs = {**noted.outputs, **{name: values for name, values in known.outputs.items() if any(values)}}
     return ModuleValues(outputs, known.inputs, known.program)
 
@@ -218,13 +224,49 @@ def _is_from_torch(model: OnnxModel) -> bool:
     )
 
 
-def _program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], file: OnnxModel) -> Any:
-    """The program that a file was probably exported from; None where the model cannot be exported here."""
+def _exported_again(
+    model: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    known: ModuleValues,
+    file: OnnxModel,
+    path: Path,
+) -> tuple[Trace | None, ModuleValues]:
+    """Export the model here and record that graph, to hold a file against; None where it cannot be exported."""
     with tempfile.TemporaryDirectory(prefix="firstdiff-") as folder:
+        own = Path(folder) / MODEL
         try:
-            return export_model(model, args, kwargs, Path(folder) / MODEL, file.opsets.get("")).program
-        except UsageError:
-            return None
+            exported = export_model(model, args, kwargs, own, file.opsets.get(""))
+            capture_onnx(own, _feeds(open_model(own), args, kwargs), path, overwrite=True)
+        except FirstdiffError:
+            return None, known
+    return open_trace(path), ModuleValues(known.outputs, known.inputs, exported.program)
+
+
+def _node_beside(own: Trace, graph: Trace) -> GraphNode | None:
+    """The first node of a file that differs from what torch exports here; None where that says nothing."""
+    beside = compare(own, graph, allow_missing=True, allow_extra=True)
+    first = beside.first_divergence
+    pair = beside.pairs[first.pair] if first is not None else None
+    if first is None or first.origin != "introduced" or pair is None or pair.candidate is None:
+        return None
+    wrong = next((item for item in graph if str(item.key) == pair.candidate.name), None)
+    if wrong is None or wrong.record.role != "output":
+        return None
+    cause = beside.diagnosis[0] if beside.diagnosis else None
+    return replace(_node(wrong, exact=True), cause=cause)
+
+
+def _with_cause(found: Comparison, node: GraphNode | None) -> Comparison:
+    """Put the cause at a node first, where it is surer than what a whole module's output tells."""
+    first, cause = found.first_divergence, node.cause if node is not None else None
+    known = found.diagnosis[0].confidence if found.diagnosis else 0.0
+    if first is None or cause is None or cause.confidence <= known:
+        return found
+    causes = (cause, *(other for other in found.diagnosis if other.cause != cause.cause))
+    pairs = list(found.pairs)
+    pairs[first.pair] = replace(pairs[first.pair], diagnosis=causes)
+    return replace(found, pairs=tuple(pairs), diagnosis=causes)
 
 
 def _is_inside(scope: object, module: str) -> bool:

@@ -1,4 +1,4 @@
-"""Export a torch model to ONNX, and tell which value of a graph each of its modules gives."""
+"""Export a torch model to ONNX, and map its modules to values of the graph."""
 
 from __future__ import annotations
 
@@ -56,6 +56,8 @@ def export_model(
     for kept in dict.fromkeys(choices):
         try:
             return _export(model, args, kwargs, path, opset, kept)
+        except UsageError:
+            raise
         except Exception as error:  # torch has many ways to refuse
             failure = failure or error
     reason = _ESCAPES.sub(
@@ -79,6 +81,12 @@ def _export(
             entry.signature.inputs.clear()  # decompositions rename them, and the exporter checks them
         given = {} if opset is None else {"opset_version": opset}
         exported: Any = torch.onnx.export(program, dynamo=True, optimize=False, verbose=False, **given)  # type: ignore[arg-type]
+        written = exported.model.opset_imports.get("")
+        if opset is not None and written != opset:
+            raise UsageError(
+                f"torch exports this model to opset {written}, not {opset}; "
+                "export it yourself and give the file with --onnx"
+            )
         exported.save(str(path), external_data=True)
     program = exported.exported_program or program
     outputs = {entry.fqn: _names(entry.signature.outputs) for entry in _signed(program)}
@@ -106,7 +114,7 @@ def values_by_scope(model: OnnxModel) -> ModuleValues:
 def program_values(
     program: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wanted: set[str]
 ) -> dict[str, np.ndarray]:
-    """What nodes of an exported program compute, by name."""
+    """Results of the nodes of an exported program, by name."""
     import torch
 
     held: dict[str, np.ndarray] = {}

@@ -1,4 +1,4 @@
-"""Which value of an ONNX graph each tensor of a torch run is."""
+"""Pair each tensor of a torch run with its value in an ONNX graph."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from firstdiff.workflows.onnx_export import ModuleValues
 
 # a value this near, as a share of its length, is the same one whatever it is called
 _SAME = 1e-2
+_RIGHT = 1e-5  # what rounding leaves of a module's output
 _COMPARED = 1 << 16  # elements
 
 
@@ -73,14 +74,26 @@ class ModulePairing:
         return min(near, key=lambda pair: pair[0])[1] if near else None
 
     def _between(self, item: Tensor, outputs: Sequence[Tensor]) -> Tensor | None:
-        """The only value of its shape between its neighbours' values."""
+        """The last value of its shape between its neighbours' values; none where the module around it is right.
+
+        Then the value was folded into a constant or fused, and another one in its place would be called wrong.
+        """
         place = next(number for number, other in enumerate(outputs) if other is item)
+        if self._is_right_around(item, outputs[place + 1 :]):
+            return None
         before = [self._found[other.record.seq] for other in outputs[:place] if other.record.seq in self._found]
         after = [self._found[other.record.seq] for other in outputs[place + 1 :] if other.record.seq in self._found]
         low = max((value.record.seq or 0 for value in before), default=-1)
         high = min((value.record.seq or 0 for value in after if (value.record.seq or 0) > low), default=1 << 62)
         there = [value for value in self._by_shape[item.values().shape] if low < (value.record.seq or 0) < high]
         return there[-1] if there else None
+
+    def _is_right_around(self, item: Tensor, later: Sequence[Tensor]) -> bool:
+        """True if the next module around a tensor's own gives what the graph has for it."""
+        around = (other for other in later if not other.name or item.name.startswith(f"{other.name}."))
+        known = next((other for other in around if other.record.seq in self._found), None)
+        known = known or next((other for other in reversed(later) if other.record.seq in self._found), None)
+        return known is not None and distance(known, self._found[known.record.seq or 0]) < _RIGHT
 
     def _input(self, item: Tensor) -> Tensor | None:
         """The value of the tensor that an input is, the one that the export says, or the one that holds the same."""
@@ -97,12 +110,12 @@ class ModulePairing:
 
 def distance(one: Tensor, two: Tensor) -> float:
     """The length of the difference of two tensors of one shape, as a share of the first one's; of large ones a part."""
-    ours, theirs = one.values(), two.values()
-    if dtypes.kind_of(ours.dtype) != dtypes.kind_of(theirs.dtype) or not ours.size:
+    reference, candidate = one.values(), two.values()
+    if dtypes.kind_of(reference.dtype) != dtypes.kind_of(candidate.dtype) or not reference.size:
         return float("inf")
-    step = max(1, ours.size // _COMPARED)
-    a = dtypes.doubles(ours.view().reshape(-1)[::step])
-    b = dtypes.doubles(theirs.view().reshape(-1)[::step])
+    step = max(1, reference.size // _COMPARED)
+    a = dtypes.doubles(reference.view().reshape(-1)[::step])
+    b = dtypes.doubles(candidate.view().reshape(-1)[::step])
     with np.errstate(all="ignore"):
         gap = np.linalg.norm(np.nan_to_num(a - b))
         length = np.linalg.norm(np.nan_to_num(a))

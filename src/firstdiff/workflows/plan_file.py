@@ -1,4 +1,4 @@
-"""PLAN.md and FIXES.md: a checklist that keeps the user's own lines, and a diary of what was fixed."""
+"""Write PLAN.md and FIXES.md: a checklist that keeps the user's own lines, and a log of fixes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from firstdiff.errors import WriteError
 from firstdiff.workflows.planning import PLAN, Task
 from firstdiff.workflows.project import Project
 from firstdiff.workflows.results import write_whole
-from firstdiff.workflows.validation import FAILURES, TensorResult, Validation
+from firstdiff.workflows.validation import FAILURES, TensorResult, Validation, first_of
 
 FIXES = "FIXES.md"
 _MARK = re.compile(r"<!-- fd:(?P<id>[^>]*?) -->\s*$")
@@ -104,13 +104,14 @@ def fixes_entry(earlier: Validation, now: Validation) -> str | None:
         if tensor.status == "PASS" and tensor.key in before and before[tensor.key].status in FAILURES
     ]
     day = now.made.replace("T", " ").partition("+")[0]
-    if fixed:
-        first, _ = fixed[0]
+    first = first_of([old for old, _ in fixed])
+    if first is not None:
+        fixed.sort(key=lambda both: (both[0] is not first, both[0].cause is None))
         head = f"## {day}: {_inline(first.key)} passes on {_inline(now.input_set)}\n\n"
         return head + "".join(_fixed_line(old, new) for old, new in fixed[:_MOST_LISTED]) + _more(len(fixed))
-    if earlier.code == now.code or earlier.code is None or not _failing(earlier):
+    first = first_of(_failing(earlier))
+    if earlier.code == now.code or earlier.code is None or first is None:
         return None
-    first = _failing(earlier)[0]
     same = next((tensor for tensor in now.tensors if tensor.key == first.key), None)
     if same is None or (same.status, same.max_abs, same.mean_abs) != (first.status, first.max_abs, first.mean_abs):
         return None

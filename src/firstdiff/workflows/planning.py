@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from firstdiff.errors import FirstdiffError, UsageError
 from firstdiff.workflows.project import NO_INPUTS, Project
 from firstdiff.workflows.results import Results
-from firstdiff.workflows.validation import FAILURES, FULL, ComponentResult, Validation
+from firstdiff.workflows.validation import FULL, ComponentResult, Validation
 
 PLAN = "PLAN.md"
 
@@ -137,11 +137,10 @@ def _components(project: Project, validations: Sequence[Validation]) -> Iterator
 
 
 def _failing(name: str, validation: Validation, part: ComponentResult, check: str) -> Task:
-    tensors = [tensor for tensor in validation.tensors if tensor.component == name and tensor.status in FAILURES]
-    worth = next((tensor for tensor in tensors if tensor.cause), tensors[0] if tensors else None)
-    is_first = validation.first is not None and any(tensor.key == validation.first for tensor in tensors)
-    cause = part.cause or (worth.cause if worth else None) or (validation.cause if is_first else None)
-    fix = (worth.fix if worth else None) or (validation.fix if is_first else None)
+    own = next((tensor for tensor in validation.tensors if tensor.key == part.first), None)
+    is_first = part.first is not None and validation.first == part.first
+    cause = part.cause or (validation.cause if is_first else None)
+    fix = (own.fix if own else None) or (validation.fix if is_first else None)
     several = "" if validation.input_set == NO_INPUTS else f" on {validation.input_set}"
     return Task(
         id=f"component:{name}",

@@ -1,4 +1,4 @@
-"""`firstdiff init`: a commented project file, filled with what the folder tells."""
+"""`firstdiff init`: a commented project file, filled in from the files of the folder."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from firstdiff.trace import LINES
 from firstdiff.workflows.project import FILE
 from firstdiff.workflows.results import write_whole
 
-_WEIGHTS = frozenset({".safetensors", ".gguf", ".pth", ".pt", ".bin", ".onnx"})
+_WEIGHTS = frozenset({".safetensors", ".gguf", ".pth", ".pt", ".bin", ".onnx", ".npz"})
+_NO_MODEL = frozenset({"golden", "inputs", "target", "build", "dist", "node_modules", "tests", "__pycache__"})
 _VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model", "merges.txt")
 _RECORDS = re.compile(r"\bfirstdiff\b|\bFIRSTDIFF_TRACE\b")
 _MOST_COMPONENTS = 12
 _MOST_INPUTS = 20
+_MOST_WEIGHTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What a folder tells about a project; None and empty where it tells nothing."""
+    """Findings about a project in its folder; None and empty where it tells nothing."""
 
     reference: str | None = None
     candidate: str | None = None
@@ -54,13 +56,16 @@ def look_around(folder: Path) -> Findings:
     reference = next((path for path in scripts if "ref" in path.stem.lower()), None)
     port = next((path for path in scripts if path != reference), None)
     inputs = sorted(path for path in (folder / "inputs").glob("*") if path.is_file() and path.name[0] != ".")
-    weights = sorted(path.name for path in folder.glob("*") if path.suffix in _WEIGHTS)
-    vocabularies = [name for name in _VOCABULARIES if (folder / name).is_file()]
+    folders = [folder, *_subfolders(folder)]
+    files = [path for place in folders for path in sorted(place.glob("*")) if path.is_file()]
+    weights = [path.relative_to(folder).as_posix() for path in files if path.suffix in _WEIGHTS][:_MOST_WEIGHTS]
+    vocabularies = [path.relative_to(folder).as_posix() for path in files if path.name in _VOCABULARIES]
     named = [("weights" if n == 0 else f"weights_{n + 1}", name) for n, name in enumerate(weights)]
     named += [("vocab" if n == 0 else f"vocab_{n + 1}", name) for n, name in enumerate(vocabularies)]
     return Findings(
         reference=f"python {reference.name}" if reference else None,
-        candidate=_compiled(folder) or (f"python {port.name}" if port else None),
+        candidate=next(filter(None, (_compiled(place, folder) for place in folders)), None)
+        or (f"python {port.name}" if port else None),
         inputs=tuple((_set_name(path), f"inputs/{path.name}") for path in inputs[:_MOST_INPUTS]),
         files=tuple(named),
         components=_components(folder / "golden"),
@@ -74,14 +79,22 @@ def _mentions(path: Path) -> bool:
         return False
 
 
-def _compiled(folder: Path) -> str | None:
-    """Return the command of a crate or of a Node package."""
+def _subfolders(folder: Path) -> list[Path]:
+    """Return the folders that may hold a model or the port."""
+    named = (path for path in folder.glob("*") if path.name[0] != "." and path.name not in _NO_MODEL)
+    return sorted(path for path in named if path.is_dir())
+
+
+def _compiled(folder: Path, root: Path) -> str | None:
+    """Return the command of a crate or of a Node package, as it is written in the root folder."""
+    place = f"./{folder.relative_to(root).as_posix()}/".replace("/./", "/")
     with suppress(OSError, tomllib.TOMLDecodeError, KeyError, TypeError):
         manifest = tomllib.loads((folder / "Cargo.toml").read_text(encoding="utf-8"))
         programs = manifest.get("bin", [])
-        return f"./target/release/{programs[0]['name'] if programs else manifest['package']['name']}"
+        return f"{place}target/release/{programs[0]['name'] if programs else manifest['package']['name']}"
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return f"node {json.loads((folder / 'package.json').read_text(encoding='utf-8'))['main']}"
+        package = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+        return f"node {place.removeprefix('./')}{package['main']}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Random inputs for differential runs: made from `[random.NAME]`, the same for one seed, made smaller on demand."""
+"""Random inputs for differential runs: made from `[random.NAME]`, reproducible by seed, shrunk on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project keeps between runs, in `.firstdiff`: candidate traces and the history of validations."""
+"""Files that a project keeps between runs, in `.firstdiff`: candidate traces and the history of validations."""
 
 from __future__ import annotations
 

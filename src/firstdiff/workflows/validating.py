@@ -37,7 +37,7 @@ from firstdiff.workflows.validation import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateOptions:
-    """How to validate.
+    """Options of a validation.
 
     scope: the name of one component, or "full"
     isolate: judge components on golden inputs, where the port asks for them, and operations on their own inputs
@@ -64,7 +64,7 @@ class ValidationRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Context:
-    """What is known before the two traces are compared."""
+    """Facts known before the two traces are compared."""
 
     input_set: str
     golden: str
@@ -203,10 +203,10 @@ def _run_candidate(
 def _compare(reference: Trace, candidate: Trace, context: _Context, options: ValidateOptions) -> ValidationRun:
     stated = [*context.inputs, *stated_differences(reference, candidate)]
     scoped = options.scope != FULL
-    ours = _only(reference, context.components) if scoped else reference
-    theirs = _only(candidate, context.components) if scoped else candidate
+    ref = _only(reference, context.components) if scoped else reference
+    cand = _only(candidate, context.components) if scoped else candidate
     compare = replace(context.compare, diagnose=not stated)
-    comparison = compare_traces(ours, theirs, compare, options.on_progress)
+    comparison = compare_traces(ref, cand, compare, options.on_progress)
     tensors = tensor_results(comparison, context.components, isolate=options.isolate)
     components = component_results(
         context.components, tensors, require_all=options.require_all, known=_names(reference)

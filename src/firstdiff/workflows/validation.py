@@ -26,6 +26,7 @@ class TensorResult:
     """One tensor of the golden, or an extra one of the candidate.
 
     counts: it is one of those that the coverage of a component counts: outputs, no weights
+    weight: a parameter or buffer: evidence, and first only where nothing else fails
     text: what was expected and what came, in words
     cause: the cause code that was found for it
     """
@@ -42,6 +43,7 @@ class TensorResult:
     cause: str | None = None
     fix: str | None = None
     isolated: str | None = None
+    weight: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,11 @@ class Validation:
     code: str | None = None
 
 
+def first_of(failing: Sequence[TensorResult]) -> TensorResult | None:
+    """Return the first that is no weight, or else the first."""
+    return next((tensor for tensor in failing if not tensor.weight), failing[0] if failing else None)
+
+
 def component_name(name: str, components: Sequence[Component]) -> str:
     """Return the first component, in pipeline order, that holds a tensor."""
     return next((component.name for component in components if component.holds(name)), OTHER)
@@ -141,7 +148,7 @@ def _component_result(
     checked = [tensor for tensor in counted if tensor.status != "NOT RECORDED"]
     lacking = [tensor for tensor in counted if tensor.status == "NOT RECORDED"]
     failing = [tensor for tensor in own if tensor.status in FAILURES]
-    first = failing[0] if failing else None
+    first = first_of(failing)
     state: ComponentState = "fail" if failing else "pass"
     text = "" if first is None else f"{first.status}: {first.text}"
     if not own:
@@ -169,6 +176,8 @@ def _tensor_result(pair: Pair, component: str, *, isolate: bool) -> TensorResult
     alone = pair.isolated.status if isolate and pair.isolated is not None else None
     if alone == "match" and status == "VALUE MISMATCH":
         status, text = "PASS", f"right on its own inputs; inherited {text}"
+    elif isolate and pair.role == "input" and pair.origin == "inherited" and status == "VALUE MISMATCH":
+        status, text = "PASS", f"inherited {text}"
     elif alone == "mismatch" and pair.isolated is not None:
         status, text = "VALUE MISMATCH", f"{text}; alone: {pair.isolated.reason}"
     best = pair.diagnosis[0] if pair.diagnosis else None
@@ -186,13 +195,14 @@ def _tensor_result(pair: Pair, component: str, *, isolate: bool) -> TensorResult
         cause=best.cause if best else None,
         fix=best.fix if best else None,
         isolated=alone,
+        weight=pair.role in _WEIGHTS,
     )
 
 
 def _status(pair: Pair) -> tuple[TensorStatus, str]:
-    if pair.status == "missing":
+    if pair.status == "missing" or (pair.status == "rewritten" and pair.reference is not None):
         return "NOT RECORDED", "only the golden has it"
-    if pair.status == "extra":
+    if pair.status in ("extra", "rewritten"):
         return "EXTRA", "only the candidate has it"
     shapes = [side.shape for side in (pair.reference, pair.candidate) if side is not None]
     if pair.status == "mismatch" and len(shapes) == 2 and shapes[0] != shapes[1]:

@@ -32,12 +32,18 @@ _FOLDING_ERROR = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightResult:
-    """One weight. `unfolded` is the side that holds it as gain and direction; `cause` is a cause code."""
+    """One weight.
+
+    called: its name in the candidate, where that is another
+    unfolded: the side that holds it as gain and direction
+    cause: a cause code
+    """
 
     name: str
     component: str
     state: WeightState
     text: str
+    called: str | None = None
     unfolded: str | None = None
     cause: str | None = None
 
@@ -113,20 +119,28 @@ class _Judge:
         self._unused = [pair.name for pair in pairs if pair.status == "extra"]
         self._missing = [pair.name for pair in pairs if pair.status == "missing"]
         self._sides: dict[str, Mapping[str, Tensor]] = {
-            "reference": {tensor.name: tensor for tensor in folded.reference},
-            "candidate": {tensor.name: tensor for tensor in folded.candidate},
+            "reference": {str(tensor.key): tensor for tensor in folded.reference},
+            "candidate": {str(tensor.key): tensor for tensor in folded.candidate},
         }
 
     def result(self, pair: Pair) -> WeightResult:
         state, text, cause = self._state(pair)
+        other = self._tensor("candidate", pair)
         return WeightResult(
-            name=pair.name, component=OTHER, state=state, text=text, unfolded=self._unfolded(pair), cause=cause
+            name=pair.name,
+            component=OTHER,
+            state=state,
+            text=text,
+            called=None if other is None or other.name == pair.name else other.name,
+            unfolded=self._unfolded(pair),
+            cause=cause,
         )
 
     def _unfolded(self, pair: Pair) -> str | None:
-        if pair.reference is not None and pair.reference.name.partition(":")[0] in self._folded.in_reference:
+        tensors = self._tensor("reference", pair), self._tensor("candidate", pair)
+        if tensors[0] is not None and tensors[0].name in self._folded.in_reference:
             return "reference"
-        if pair.candidate is not None and pair.candidate.name.partition(":")[0] in self._folded.in_candidate:
+        if tensors[1] is not None and tensors[1].name in self._folded.in_candidate:
             return "candidate"
         return None
 
@@ -154,7 +168,7 @@ class _Judge:
 
     def _one_side(self, pair: Pair) -> tuple[WeightState, str, str | None]:
         side, state = ("reference", "missing") if pair.status == "missing" else ("candidate", "unused")
-        twin = self._twin(side, pair.name)
+        twin = self._twin(side, pair)
         if twin is not None:
             return "tied", f"holds the values of {twin}", None
         near = did_you_mean(pair.name, self._unused if state == "missing" else self._missing)
@@ -180,40 +194,45 @@ class _Judge:
         return "differing", figures or "values differ", "weights.differ"
 
     def _values(self, side: str, pair: Pair) -> np.ndarray | None:
-        info = pair.reference if side == "reference" else pair.candidate
-        tensor = self._sides[side].get(info.name.partition(":")[0]) if info is not None else None
+        tensor = self._tensor(side, pair)
         return None if tensor is None or tensor.source is None else tensor.source.read()
+
+    def _tensor(self, side: str, pair: Pair) -> Tensor | None:
+        """Return the weight of one side; None where it has none, or several that make up one of the other side."""
+        info = pair.reference if side == "reference" else pair.candidate
+        return self._sides[side].get(info.keys[0]) if info is not None and len(info.keys) == 1 else None
 
     def _bits(self, pair: Pair) -> int | None:
         """Return the bits of the coarser quantisation of a pair; None where neither side is quantised."""
         found = []
         for side in ("reference", "candidate"):
-            info = pair.reference if side == "reference" else pair.candidate
-            tensor = self._sides[side].get(info.name.partition(":")[0]) if info is not None else None
+            tensor = self._tensor(side, pair)
             kind = _BITS.search(str(tensor.record.attrs.get("quantisation", ""))) if tensor is not None else None
             if kind is not None:
                 found.append(int(kind[1] or kind[2]))
         return min(found, default=None)
 
-    def _twin(self, side: str, name: str) -> str | None:
+    def _twin(self, side: str, pair: Pair) -> str | None:
         """Return another tensor of the same side that holds the same values: tied weights are stored once, or twice."""
-        own = self._sides[side].get(name)
+        own = self._tensor(side, pair)
         if own is None or own.source is None or own.source.size < 2:
             return None
         values: np.ndarray | None = None
-        for other, tensor in self._sides[side].items():
+        for tensor in self._sides[side].values():
             source = tensor.source
-            if other == name or source is None or source.shape != own.source.shape:
+            if tensor is own or source is None or source.shape != own.source.shape:
                 continue
             if values is None:
                 values = own.source.read()
             if np.array_equal(values[:1], source.read(slice(0, 1))) and np.array_equal(values, source.read()):
-                return other
+                return tensor.name
         return None
 
 
-def _equal(ours: np.ndarray, theirs: np.ndarray) -> bool:
-    return ours.shape == theirs.shape and bool(np.allclose(doubles(ours), doubles(theirs), rtol=1e-3, atol=1e-6))
+def _equal(reference: np.ndarray, candidate: np.ndarray) -> bool:
+    return reference.shape == candidate.shape and bool(
+        np.allclose(doubles(reference), doubles(candidate), rtol=1e-3, atol=1e-6)
+    )
 
 
 def _groups(names: Sequence[str]) -> tuple[Component, ...]:
