@@ -1,4 +1,4 @@
-"""A scripted agent goes through the loop of docs/agents.md: validate, look, change a constant, validate again."""
+"""A scripted agent goes through the loop of docs/agents.md: read the next task, look, change a constant, validate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.workflows.scratch import PROGRAM, changed, scratch_project
 
 pytest.importorskip("mcp")
 
-Run = Callable[..., tuple[int, str, str]]
+Run = Callable[..., Any]
 ROOT = Path(__file__).parents[2]
 # two bugs: the second shows only once the first is gone
 BROKEN = changed("2.0 * x", "2.5 * x", changed("x / 1.5", "x / 1.2"))
@@ -46,20 +46,25 @@ def scale_constant(port: Path, key: str, ratio: float) -> None:
 
 def test_an_agent_repairs_a_port_with_commands(firstdiff: Run, port: Path) -> None:
     fixed: list[str] = []
-    for _ in range(4):
-        code, out, _ = firstdiff("validate", "--format", "json")
-        report = json.loads(out)
-        run = report["runs"][0] if "runs" in report else report
-        if code == 0:
-            break
-        key = run["first"]
+    code, out, _ = firstdiff("validate", "--format", "json")
+    while code != 0:
+        assert len(fixed) < 4, out
+        run = json.loads(out)
+        run = run["runs"][0] if "runs" in run else run
+        task = json.loads(firstdiff("plan", "--next", "--format", "json").out)["task"]
+        assert task["cause"] == "scale.constant"
         values = []
         for side in (run["golden"], run["candidate"]):
-            _, out, _ = firstdiff("inspect", side, key, "--slice", "0,:", "--format", "json")
-            values.append(json.loads(out)["tensors"][0]["slice"]["values"])
-        scale_constant(port, key, values[1][1] / values[0][1])
-        fixed.append(key)
-    assert (code, fixed) == (0, ["encoder.norm", "head.logits"])
+            told = firstdiff("inspect", side, task["tensor"], "--slice", "0,:", "--format", "json").out
+            values.append(json.loads(told)["tensors"][0]["slice"]["values"])
+        scale_constant(port, task["tensor"], values[1][1] / values[0][1])
+        fixed.append(task["tensor"])
+        # the task names the command that tells whether its stage passes
+        assert task["check"] == f"firstdiff validate --component {task['component']}"
+        assert firstdiff(*task["check"].split()[1:]).code == 0
+        code, out, _ = firstdiff("validate", "--format", "json")
+    assert fixed == ["encoder.norm", "head.logits"]
+    assert json.loads(firstdiff("plan", "--next", "--format", "json").out) == {"task": None}
 
 
 def test_an_agent_repairs_a_port_with_tools(port: Path) -> None:
@@ -82,21 +87,22 @@ async def _repair_with_tools(port: Path) -> list[str]:
             assert not result.is_error, result.content
             return result.structured_content
 
-        while not (answer := await call("validate"))["passed"]:
-            assert len(fixed) < 4, answer
-            (run,) = answer["runs"]
-            failing = next(one for one in run["components"] if one["state"] == "fail")
-            key = failing["first_failure"]
+        (run,) = (await call("validate"))["runs"]
+        while not (task := await call("plan_next"))["done"]:
+            assert len(fixed) < 4, task
+            key = task["tensor"]
             assert key == run["first"]
-            found = await call("first_divergence", reference=run["golden"], candidate=run["candidate"])
-            assert found["result"]["row"]["causes"][0]["cause"] == "scale.constant"
+            assert task["cause"] == "scale.constant"
             values = [
                 (await call("tensor_slice", trace=side, name=key, slice="0,:"))["values"]
                 for side in (run["golden"], run["candidate"])
             ]
             scale_constant(port, key, values[1][1] / values[0][1])
             fixed.append(key)
-            assert not (await call("validate", component=failing["name"]))["runs"][0]["error"]
+            assert (await call("validate", component=task["component"]))["passed"]
+            answer = await call("validate")
+            (run,) = answer["runs"]
+        assert answer["passed"]
     return fixed
 
 

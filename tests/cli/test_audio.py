@@ -66,6 +66,19 @@ def test_every_width_is_read(firstdiff: Run, reference: Path, tmp_path: Path, su
     assert "clicks in the difference: 0" in out
 
 
+@pytest.mark.parametrize(("steps", "code"), [(1, 0), (2, 1)])
+def test_one_step_of_the_file_is_no_difference(firstdiff: Run, tmp_path: Path, steps: int, code: int) -> None:
+    """A float that lies between two steps may be rounded either way."""
+    values = np.round(VOICE * 2**14).astype(np.int16)
+    other = values.copy()
+    other[100::1000] += steps
+    done = firstdiff(
+        "audio", saved(tmp_path, values, subtype="PCM_16", name="a"), saved(tmp_path, other, subtype="PCM_16")
+    )
+    assert done[0] == code
+    assert ("they differ by one step of 16 bits at most" in done[1]) == (code == 0)
+
+
 def test_samples_that_agree_at_another_rate_are_no_match(firstdiff: Run, reference: Path, tmp_path: Path) -> None:
     code, out, _ = firstdiff("audio", reference, saved(tmp_path, VOICE, rate=24000))
     assert code == 1

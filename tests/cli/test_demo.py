@@ -22,7 +22,7 @@ def test_the_demo_opens_the_page_on_the_planted_bug(start: Start) -> None:  # no
             break
         time.sleep(0.1)
     assert entry["first"].startswith("First divergence: layers.2.ln_1")
-    assert entry["name"] == demo.NAME
+    assert entry["name"] == demo.find_demo("gpt").title
     head = served.get(f"/comparisons/{comparison}")["comparison"]
     assert head["diagnosis"][0]["cause"] == "norm.eps"
 
@@ -32,6 +32,18 @@ def test_as_text_it_names_bug_and_cause(firstdiff: Run) -> None:
     assert done.code == 0
     assert "First divergence: layers.2.ln_1, LayerNorm" in done.out
     assert "Cause: norm.eps" in done.out
+
+
+def test_the_demo_of_the_sampler_names_bug_and_cause(firstdiff: Run) -> None:
+    done = firstdiff("demo", "diffusion", "--text")
+    assert done.code == 0
+    assert "First divergence: staggered_score" in done.out
+    assert "Cause: score.stagger" in done.out
+
+
+def test_a_demo_that_is_not_there(firstdiff: Run) -> None:
+    done = firstdiff("demo", "bert", "--text")
+    assert (done.code, "there are gpt, diffusion" in done.err) == (2, True)
 
 
 def test_the_traces_can_be_unpacked(firstdiff: Run, tmp_path: Path) -> None:

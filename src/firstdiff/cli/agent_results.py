@@ -1,4 +1,4 @@
-"""The answers of tools that agents call: small, typed, and never a whole tensor."""
+"""Results of the tools for agents: small, typed, and never a whole tensor."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class ProjectTools:
         from firstdiff.reports.sentences import summary
 
         found = self._compared(reference, candidate, atol=atol, rtol=rtol)
-        broken = [pair for pair in found.pairs if pair.status != "match"]
+        broken = [pair for pair in found.pairs if pair.status not in ("match", "rewritten")]
         shown = broken[: max(0, min(max_rows, _MOST_ROWS))]
         return CompareResult(
             verdict=found.verdict,
@@ -79,10 +79,10 @@ class ProjectTools:
         from firstdiff.comparing import Options, explain_pair
         from firstdiff.reports.sentences import explain
 
-        _, match, pair = explain_pair(self.path(reference), self.path(candidate), name, Options())
+        pair = explain_pair(self.path(reference), self.path(candidate), name, Options())
         return ExplainResult(
             row=row_result(pair),
-            paired_by=match.pairing.method if match else None,
+            paired_by=pair.pairing.method if pair.pairing else None,
             layout=pair.alignment.recipe if pair.alignment else None,
             sentences=list(explain(pair)),
         )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from firstdiff.trace import Tensor, Trace
 
 MISMATCH = 1
+_BITS = {"PCM_U8": 8, "PCM_S8": 8, "PCM_16": 16, "PCM_24": 24}
 
 
 def audio(
@@ -40,7 +41,7 @@ def audio(
     sides = _of_one_name([_as_sound(open_trace(path), rate) for path in (reference, candidate)])
     with comparison_progress() as on_progress:
         comparison = compare(*sides, on_progress=on_progress)
-    rows = [_as_heard(pair) for pair in _chosen(comparison, name, sides)]
+    rows = [_as_heard(_as_stored(pair, sides)) for pair in _chosen(comparison, name, sides)]
     drawn = None if output is None else _draw(output, rows, sides)
     if format_ == "json":
         _print_json(comparison, rows, output)
@@ -61,11 +62,11 @@ def _as_sound(trace: Trace, rate: float | None) -> Trace:
 
 def _of_one_name(sides: list[Trace]) -> list[Trace]:
     """Two files of one sound each are meant to be held against each other, whatever they are called."""
-    ours, theirs = sides
-    if len(ours) != 1 or len(theirs) != 1:
+    reference, candidate = sides
+    if len(reference) != 1 or len(candidate) != 1:
         return sides
-    named = replace(theirs.tensors[0], record=replace(theirs.tensors[0].record, name=ours.tensors[0].name))
-    return [ours, replace(theirs, tensors=(named,))]
+    named = replace(candidate.tensors[0], record=replace(candidate.tensors[0].record, name=reference.tensors[0].name))
+    return [reference, replace(candidate, tensors=(named,))]
 
 
 def _with_rate(tensor: Tensor, rate: float) -> Tensor:
@@ -73,13 +74,26 @@ def _with_rate(tensor: Tensor, rate: float) -> Tensor:
     return replace(tensor, record=replace(record, attrs={"sample_rate": rate, **record.attrs}, op=None))
 
 
+def _as_stored(pair: Pair, sides: list[Trace]) -> Pair:
+    """Files of whole numbers cannot hold less than one step: samples that far apart match."""
+    infos, metrics = (pair.reference, pair.candidate), pair.metrics
+    if pair.status != "mismatch" or metrics is None or not metrics.max_abs or None in infos:
+        return pair
+    found = [side[info.name].record.attrs.get("encoding") for side, info in zip(sides, infos, strict=True) if info]
+    bits = min(_BITS.get(str(encoding), 0) for encoding in found)
+    whole = pair.alignment is None or pair.alignment.is_identity
+    if not bits or not whole or metrics.nan_candidate + metrics.inf_candidate or metrics.max_abs > 2.0 ** (1 - bits):
+        return pair
+    return replace(pair, status="match", reason=f"they differ by one step of {bits} bits at most")
+
+
 def _as_heard(pair: Pair) -> Pair:
     """Samples may agree where sounds do not: a part has no counterpart, or they are played at another rate."""
     if pair.status != "match" or pair.audio is None:
         return pair
-    ours, theirs = (pair.audio[side]["sample_rate"] for side in ("reference", "candidate"))
-    if ours != theirs:
-        reason = f"the samples agree, but not the sample rate: {ours:,.10g} Hz against {theirs:,.10g} Hz"
+    reference, candidate = (pair.audio[side]["sample_rate"] for side in ("reference", "candidate"))
+    if reference != candidate:
+        reason = f"the samples agree, but not the sample rate: {reference:,.10g} Hz against {candidate:,.10g} Hz"
         return replace(pair, status="mismatch", reason=reason)
     if pair.alignment is not None and pair.alignment.coverage < 1:
         return replace(pair, status="mismatch", reason="what was compared agrees, but a part has no counterpart")
@@ -105,7 +119,7 @@ def _chosen(comparison: Comparison, name: str | None, sides: list[Trace]) -> lis
 
 
 def _is_sound(pair: Pair, sides: list[Trace]) -> bool:
-    """Whether a row that could not be listened to is sound on either side."""
+    """True if either side of a row is marked as audio."""
     from firstdiff.audio import marked
 
     infos = zip((pair.reference, pair.candidate), sides, strict=True)
@@ -138,11 +152,13 @@ def _print_text(comparison: Comparison, rows: list[Pair]) -> None:
         warn(warning)
     for pair in rows:
         _say(f"{title(pair)}: {pair.status}, {shape_and_type(pair)}", "bold" if pair.status == "match" else "bold red")
-        if pair.reason and (pair.audio is None or (pair.metrics is not None and not pair.metrics.mismatched)):
+        judged = pair.metrics is not None and pair.metrics.mismatched and pair.status != "match"
+        if pair.reason and not (judged and pair.audio is not None):
             _say(f"  {pair.reason}")
         if pair.audio is None:
             continue
-        _say(f"  {pair.audio['verdict']}")
+        within_a_step = pair.status == "match" and pair.reason
+        _say(f"  {pair.audio['verdict'].partition(';')[0] if within_a_step else pair.audio['verdict']}")
         for line in columns(list(_table(pair.audio))):
             _say(f"  {line}")
         for line in _relation(pair, pair.audio):
@@ -150,9 +166,9 @@ def _print_text(comparison: Comparison, rows: list[Pair]) -> None:
 
 
 def _table(audio: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    ours, theirs = (list(_side(audio[side])) for side in ("reference", "candidate"))
+    reference, candidate = (list(_side(audio[side])) for side in ("reference", "candidate"))
     yield "", "reference", "candidate"
-    for (label, one), (_, other) in zip(ours, theirs, strict=True):
+    for (label, one), (_, other) in zip(reference, candidate, strict=True):
         yield label, one, other
 
 

@@ -10,7 +10,7 @@ import typer
 from firstdiff.cli.compare import MISMATCH
 
 if TYPE_CHECKING:
-    from firstdiff.workflows.bisecting import Bisection
+    from firstdiff.workflows.bisecting import Bisection, Probe
 
 
 def bisect(
@@ -25,16 +25,17 @@ def bisect(
     from firstdiff.cli.console import say
     from firstdiff.reports.terminal import shown
     from firstdiff.workflows.bisecting import bisect as search
-    from firstdiff.workflows.bisecting import names_to_search
+    from firstdiff.workflows.bisecting import checkpoints_to_search
     from firstdiff.workflows.project import load_project
 
     project = load_project()
     inputs = project.input_sets(input_set)[0]
-    wanted = names_to_search(project, inputs, names, None)
-    say(f"bisecting {len(wanted):,} tensors on {shown(inputs.name)}, assuming that a divergence persists to the end")
+    wanted = checkpoints_to_search(project, inputs, names, None)
+    say(f"bisecting {len(wanted):,} tensors on {shown(inputs.name)}, assuming that a divergence persists")
 
-    def show(name: str, state: str, left: int) -> None:
-        say(f"  {shown(name)} {state}; {left:,} left")
+    def show(probe: Probe) -> None:
+        first = "" if probe.first is None else f", {shown(probe.first)} differs"
+        say(f"  run {probe.run:,}: {probe.matching:,} match{first}; {probe.left:,} left")
 
     found = search(project, inputs, wanted, on_probe=show)
     _print(found)
@@ -60,5 +61,7 @@ def _print(found: Bisection) -> None:
         best = found.diagnosis[0]
         say(f"  Cause: {best.cause} (confidence {best.confidence:.2g}): {shown(best.evidence)}")
         say(f"  Fix: {shown(best.fix)}")
-    checked = "checked: sampled tensors before it match, those after it differ"
-    say(f"  {checked if found.persists else 'the divergence does not persist: there may be an earlier one'}")
+    if found.persists:
+        say(f"  checked: {found.checked}")
+    else:
+        say(f"  {found.checked}; the divergence does not persist, so there may be an earlier one")

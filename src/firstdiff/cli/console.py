@@ -1,4 +1,4 @@
-"""What the commands print: lines, warnings, progress, reports."""
+"""Console output of the commands: lines, warnings, progress, reports."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def progress_bar(title: str, *, unit_bytes: bool = False) -> Iterator[Callable[[
 
 
 class StageProgress(Protocol):
-    """How far a comparison has come: `done` of `total` bytes of a stage, both 0 where it cannot be counted.
+    """The progress of a comparison: `done` of `total` bytes of a stage, both 0 where it cannot be counted.
 
     first: the first row that differs so far
     """

@@ -10,8 +10,7 @@ import typer
 from firstdiff.cli.options import Align, Candidate, LayerOffset, MapFile, Reference
 
 if TYPE_CHECKING:
-    from firstdiff.pairing import Match
-    from firstdiff.schema import Pair
+    from firstdiff.schema import Isolated, Pair
 
 
 def explain(
@@ -30,26 +29,23 @@ def explain(
     from firstdiff.reports.terminal import shown
 
     options = Options.of(map=map_file, layer_offset=layer_offset, align=align or ())
-    _, match, pair = explain_pair(reference, candidate, name, options)
+    pair = explain_pair(reference, candidate, name, options)
     if format_ == "json":
         say(to_json(pair, indent=1))
         return
-    for line in _sentences(match, pair):
+    for line in _sentences(pair):
         say(shown(line))
 
 
-def _sentences(match: Match | None, pair: Pair) -> Iterator[str]:
-    from firstdiff.reports.sentences import allowed, number, shape_and_type, title
-    from firstdiff.reports.sentences import explain as findings
+def _sentences(pair: Pair) -> Iterator[str]:
+    from firstdiff.reports.sentences import shape_and_type, title
 
     yield f"{title(pair)}: {pair.status}, {shape_and_type(pair)}"
-    if match is not None:
+    if pair.pairing is not None:
         yield "Pair"
-        yield f"  found by {match.pairing.method}, confidence {match.pairing.confidence:.2g}"
-        if match.pairing.alternatives:
-            yield f"  could be {', '.join(match.pairing.alternatives)}"
-        if match.doubt:
-            yield f"  {match.doubt}"
+        yield f"  found by {pair.pairing.method}, confidence {pair.pairing.confidence:.2g}"
+        if pair.pairing.alternatives:
+            yield f"  could be {', '.join(pair.pairing.alternatives)}"
     if pair.alignment is not None:
         yield "Layout"
         yield f"  {pair.alignment.recipe}" + (" (both sides are alike)" if pair.alignment.is_identity else "")
@@ -58,11 +54,37 @@ def _sentences(match: Match | None, pair: Pair) -> Iterator[str]:
         yield f"  confidence {pair.alignment.confidence:.2g}, {pair.alignment.coverage:.3g} of the tensor compared"
         yield from (f"  fits as well: {other}" for other in pair.alignment.alternatives)
     yield "Verdict"
-    if pair.status == "match" and pair.tolerance is not None and pair.metrics is not None:
-        yield f"  allowed: {allowed(pair.tolerance)}"
-        if pair.metrics.max_abs is not None:
-            yield f"  greatest difference: {number(pair.metrics.max_abs)} in {pair.metrics.elements:,} elements"
-    else:
-        yield from (f"  {line}" for line in findings(pair))
+    yield from (f"  {line}" for line in _verdict(pair))
+
+
+def _verdict(pair: Pair) -> Iterator[str]:
+    """Say what the verdict rests on: the values, a control, the operation computed again, a cause."""
+    from firstdiff.reports.sentences import explain, row_origin
+
+    yield from _matching(pair) if pair.status == "match" and pair.metrics is not None else explain(pair)
+    if pair.controlled is not None and pair.controlled.text:
+        yield pair.controlled.text
+    if (origin := row_origin(pair)) is not None:
+        yield f"Origin: {origin}"
+    if pair.isolated is not None:
+        yield _alone(pair.isolated)
     for cause in pair.diagnosis:
-        yield f"  {cause.cause}: {cause.evidence}; {cause.fix}"
+        yield f"{cause.cause}: {cause.evidence}; {cause.fix}"
+
+
+def _matching(pair: Pair) -> Iterator[str]:
+    from firstdiff.reports.sentences import allowed, number
+
+    if pair.tolerance is not None and (pair.tolerance.rule != "default" or pair.systematic is None):
+        yield f"allowed: {allowed(pair.tolerance)}"
+    if pair.metrics is not None and pair.metrics.max_abs is not None:
+        yield f"greatest difference: {number(pair.metrics.max_abs)} in {pair.metrics.elements:,} elements"
+    if pair.systematic is not None and pair.systematic.note:
+        yield pair.systematic.note
+
+
+def _alone(isolated: Isolated) -> str:
+    """Say what computing the operation again from the candidate's own inputs showed."""
+    if isolated.status == "match":
+        return "computed again from the candidate's own inputs, it is what they give"
+    return isolated.reason or f"computed again from the candidate's own inputs: {isolated.status}"

@@ -44,6 +44,7 @@ COMMANDS = (
     "pair",
     "plan",
     "plugins",
+    "report",
     "run",
     "serve",
     "validate",

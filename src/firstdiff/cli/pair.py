@@ -35,9 +35,9 @@ def pair(
         _check_free(write_map)
     options = PairingOptions(layer_offset=layer_offset, map=None if map_file is None else load_map(map_file))
     with progress_bar("opening") as progress:
-        ours, theirs = (open_trace(path, progress=progress) for path in (reference, candidate))
-    result = doubt(pair_up(ours, theirs, options))
-    for warning in (*ours.warnings, *theirs.warnings, *result.warnings):
+        ref, cand = (open_trace(path, progress=progress) for path in (reference, candidate))
+    result = doubt(pair_up(ref, cand, options))
+    for warning in (*ref.warnings, *cand.warnings, *result.warnings):
         warn(warning)
     if write_map is not None:
         _write(write_map, result)
@@ -87,9 +87,9 @@ def _print_text(result: PairingResult) -> None:
 def _text_row(match: Match, result: PairingResult) -> tuple[str, ...]:
     from firstdiff.reports.terminal import shown
 
-    ours, theirs = _keys(result.reference, match.reference), _keys(result.candidate, match.candidate)
+    ref, cand = _keys(result.reference, match.reference), _keys(result.candidate, match.candidate)
     pairing = match.pairing
-    texts = (", ".join(map(shown, keys)) for keys in (ours, theirs, pairing.alternatives))
+    texts = (", ".join(map(shown, keys)) for keys in (ref, cand, pairing.alternatives))
     reference, candidate, others = texts
     return reference, candidate, pairing.method, f"{pairing.confidence:.2f}", others
 

@@ -9,10 +9,7 @@ import typer
 from firstdiff.cli.compare import MISMATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from firstdiff.workflows.differential import CaseResult, DifferentialRun
-    from firstdiff.workflows.project import InputSet
 
 _STATES = {"pass": "PASS", "fail": "FAIL", "error": "ERROR", "rejected": "REJECTED"}
 _MOST_PASSING = 20
@@ -43,7 +40,7 @@ def run(
     runner = DifferentialRun(project, seed=seed, jobs=jobs)
     results: list[CaseResult] = []
     with progress_bar("inputs") as show:
-        for result in _cases(runner, sets, random):
+        for result in runner.cases(sets, random):
             results.append(result)
             show(len(results), len(sets) + random)
         if shrink:
@@ -55,12 +52,6 @@ def run(
     compared = [result for result in results if result.state != "rejected"]
     if not compared or any(result.state != "pass" for result in compared):
         raise typer.Exit(MISMATCH)
-
-
-def _cases(runner: DifferentialRun, sets: list[InputSet], random: int) -> Iterator[CaseResult]:
-    yield from runner.named_sets(sets)
-    if random:
-        yield from runner.random(random)
 
 
 def _shrunk(runner: DifferentialRun, results: list[CaseResult]) -> list[CaseResult]:

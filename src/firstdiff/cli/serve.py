@@ -38,12 +38,14 @@ def serve(
     if third is not None and candidate is None:
         raise typer.BadParameter("--third goes with two others: firstdiff serve REF CAND --third PATH")
     given = {"reference": reference, "candidate": candidate, "third": third}
-    paths = {name: str(path) for name, path in given.items() if path is not None}
+    paths = {name: None if path is None else str(path) for name, path in given.items()}
     for name, path in paths.items():
-        given_path(path, name)
+        if path is not None:
+            given_path(path, name)
 
     def begin(context: Context) -> str | None:
-        return start_paths(context, **paths) if paths else None
+        first = paths["reference"]
+        return None if first is None else start_paths(context, first, paths["candidate"], paths["third"])
 
     run(begin, port=port, host=host, token=token, allow_origin=allow_origin or [], home=home, no_open=no_open)
 

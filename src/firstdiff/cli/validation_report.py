@@ -1,4 +1,4 @@
-"""A validation as people read it: tensors, components, first divergence and its cause."""
+"""Report a validation as text: tensors, components, first divergence and its cause."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import typer
 from firstdiff.cli.compare import MISMATCH
 
 if TYPE_CHECKING:
-    from firstdiff.workflows.weights import WeightsReport
+    from firstdiff.workflows.weights import WeightResult, WeightsReport
 
 _MOST_ROWS = 40
 _VERDICTS = {"match": "MATCH", "mismatch": "MISMATCH", "not_compared": "NOTHING COMPARED"}
@@ -82,17 +82,20 @@ def _print(report: WeightsReport, every_row: bool) -> None:
             rows.append((shown(name), *(f"{count:,}" for count in counts)))
     for line in columns(rows, frozenset(range(1, 9))):
         say(line)
-    told = [
-        weight for weight in report.weights if weight.text and (every_row or weight.state not in ("same", "quantised"))
-    ]
-    told = told if every_row else told[:_MOST_ROWS]
+    notable = [weight for weight in report.weights if weight.text and weight.state not in ("same", "quantised")]
+    told = list(report.weights) if every_row else notable[:_MOST_ROWS]
     if told:
         say()
-    cells = [(weight.state, shown(weight.name), shown(weight.text), weight.cause or "") for weight in told]
+    cells = [(weight.state, shown(weight.name), shown(_words(weight)), weight.cause or "") for weight in told]
     for line in columns(cells, shrinks=1):
         say(line)
-    hidden = sum(bool(weight.text) and weight.state not in ("same", "quantised") for weight in report.weights) - len(
-        told
-    )
-    if hidden > 0:
-        say(f"… and {hidden:,} more (--all prints every one)", "dim")
+    renamed = sum(weight.called is not None for weight in report.weights)
+    if not every_row and len(notable) > len(told):
+        say(f"… and {len(notable) - len(told):,} more (--all prints every one)", "dim")
+    if not every_row and renamed:
+        say(f"{renamed:,} found under another name (--all lists every weight)", "dim")
+
+
+def _words(weight: WeightResult) -> str:
+    called = f"{weight.called} in the candidate" if weight.called else ""
+    return "; ".join(text for text in (called, weight.text) if text)
