@@ -148,7 +148,7 @@ def test_the_demo_is_compared_once(page: Page) -> None:
     entry = page.finished(first["id"])
     assert entry["first"].startswith("First divergence: layers.2.ln_1")
     assert page.post("/demo")["id"] == first["id"]
-    assert page.get("/about")["demo"] is True
+    assert page.get("/about")["demos"] == ["gpt", "diffusion"]
 
 
 def test_closing_the_server_loses_nothing(open_page: Opener, runs: tuple[Path, Path]) -> None:

@@ -50,3 +50,29 @@ def test_components_over_runs_the_plan_and_the_comparison(
     (folder / "firstdiff.toml").write_text("[candidat]", encoding="utf-8")
     shown = page.client.get("/api/project").json()["project"]
     assert "candidat is no entry of it" in shown["error"]
+
+
+def test_the_comparison_is_made_with_the_projects_own_options(
+    open_page: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, firstdiff: Callable[..., Done]
+) -> None:
+    """Tolerances, map and layouts as `validate` has them: the page must not contradict it."""
+    rule = '[[tolerances]]\nname = "encoder\\\\..*|head\\\\.logits"\natol = 0.6\nrtol = 0.0\n'
+    port = changed('"embed.out"', '"embedding"', changed("x / 1.5", "x / 1.5 + 0.25"))
+    folder = scratch_project(tmp_path / "project", port=port, more=rule)
+    settings = folder / "firstdiff.toml"
+    settings.write_text('map = "map.toml"\n' + settings.read_text(encoding="utf-8"), encoding="utf-8")
+    pair = '[[pair]]\nreference = "embed.out"\ncandidate = "embedding"\n'
+    (folder / "map.toml").write_text(pair, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    firstdiff("golden")
+    done = firstdiff("validate")
+    assert done.code == 0, done.out + done.err
+
+    page = open_page(project=settings)
+    entry = page.finished(page.post("/project/comparison", {"input_set": "short"})["id"])
+    assert entry["verdict"] == "match", entry
+    again = page.post("/project/comparison", {"input_set": "short"})
+    assert again["id"] == entry["id"], "the same comparison, run again"
+    settings.write_text(settings.read_text(encoding="utf-8").replace("atol = 0.6", "atol = 0.1"), encoding="utf-8")
+    other = page.finished(page.post("/project/comparison", {"input_set": "short"})["id"])
+    assert (other["verdict"], other["id"] == entry["id"]) == ("mismatch", False)

@@ -21,7 +21,7 @@ from tests.server.conftest import Page, write_folder
 
 
 def heard(*messages: str) -> bool:
-    """Whether a request that got these messages is taken for one that nobody waits for."""
+    """True if a request that received these messages counts as disconnected."""
 
     async def ask() -> bool:
         coming = list(messages)

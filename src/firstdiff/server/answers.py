@@ -1,4 +1,4 @@
-"""How the server answers: JSON that is always valid, and errors that are one sentence."""
+"""Responses of the server: valid JSON, and errors of one sentence with their status codes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class TooLargeError(FirstdiffError):
 
 
 class GaveUpError(FirstdiffError):
-    """Nobody waits for the answer."""
+    """The client closed the connection."""
 
 
 class ForbiddenError(FirstdiffError):
-    """Not from there."""
+    """The request is not allowed for pages of other origins."""
 
 
 # the first that an error is an instance of

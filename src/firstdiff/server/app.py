@@ -1,4 +1,4 @@
-"""The application: routes, errors, guard and pages put together."""
+"""The ASGI application: routes, error handlers, guard and pages."""
 
 from __future__ import annotations
 

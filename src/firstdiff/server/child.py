@@ -1,6 +1,6 @@
-"""The process that compares: it reads one job from stdin, tells its progress on stdout, and ends with its parent.
+"""The worker process: read one job from stdin, compare, report progress on stdout, and exit with the parent.
 
-A crash in a library, a cancelled comparison and a server that is killed each take down this process and nothing else.
+A crash in a library, or cancelling a comparison, ends this process and leaves the server running.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TELL_EVERY = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the parent sends.
+    """The job that the parent process sends.
 
     files: of the sides that were uploaded
     folder: where the result goes
@@ -105,7 +105,12 @@ def run(task: Task, tell: Teller) -> Outcome:
     job = task.job
     traces, unopened = _open(task, tell)
     options = options_in(job.options, job.edits, traces)
-    comparison = _KINDS[job.kind](traces, options, tell.on_progress)
+    control = traces.get("third") if job.options.get("control") else None
+    if job.kind == "pair" and control is not None:
+        sides = traces["reference"], traces["candidate"]
+        comparison = compare_traces(*sides, options, tell.on_progress, control=control)
+    else:
+        comparison = _KINDS[job.kind](traces, options, tell.on_progress)
     comparison = replace(comparison, warnings=(*task.warnings, *comparison.warnings, *unopened))
     tell.stage_begins("writing")
     return write_tables(Path(task.folder), job.kind, comparison, traces)

@@ -1,4 +1,4 @@
-"""What the routes share."""
+"""The state that the routes share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from firstdiff.store.results import Result
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """Where the server listens and who may talk to it.
+    """The address the server listens on, and the clients it accepts.
 
     token: needed with every request where it is not None
     origins: pages of other origins that may talk to it

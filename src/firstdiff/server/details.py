@@ -1,4 +1,4 @@
-"""What an opened row shows beside its figures."""
+"""Details of one row beside its metrics: first values, histogram, notices."""
 
 from __future__ import annotations
 

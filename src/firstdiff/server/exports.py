@@ -1,4 +1,4 @@
-"""Values on their way out: raw bytes for the page, files to take along."""
+"""Export values: raw bytes for the page, files for download."""
 
 from __future__ import annotations
 

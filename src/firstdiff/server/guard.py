@@ -1,7 +1,7 @@
-"""Who may talk to the server: this machine's own page, and whoever has the token.
+"""Access control: accept requests from this machine's own page, and those that carry the token.
 
-A page of another site can make a browser send requests here. The Host header unmasks a name that was pointed at this
-machine (DNS rebinding); Origin and Sec-Fetch-Site unmask every other page, for reads as well.
+A page of another site can make a browser send requests here. The Host header reveals a name that was pointed at this
+machine (DNS rebinding); Origin and Sec-Fetch-Site reveal requests of other pages, reads included.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Guard:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine alone."""
+    """True if an address can be reached only from this machine."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

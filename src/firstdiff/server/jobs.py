@@ -1,4 +1,4 @@
-"""Runs what is queued: a thread for each of a few slots, a process for each comparison."""
+"""Run queued comparisons: a thread for each slot, a process for each comparison."""
 
 from __future__ import annotations
 

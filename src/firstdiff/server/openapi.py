@@ -1,4 +1,4 @@
-"""The description of the routes, from which the page's types are generated: `python -m firstdiff.server.openapi`."""
+"""Print the OpenAPI schema, from which the page's types are generated: `python -m firstdiff.server.openapi`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces and results that are open: kept for a while, so that a slider does not open an archive at every step."""
+"""Cache of open traces and results, so that moving a slider does not reopen an archive at every step."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Requests of the page as options of a comparison: options, tolerances, edits."""
+"""Convert requests of the page to comparison options, tolerances and edits."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from firstdiff.comparing import Options
 from firstdiff.errors import UsageError
 from firstdiff.judge import NamedRule, Rules, parse_rules
 from firstdiff.pairing import PairMap
-from firstdiff.pairing.mapfile import MapEntry
+from firstdiff.pairing.mapfile import MapEntry, parse_map
 from firstdiff.store import Edits
 from firstdiff.trace import Trace
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from firstdiff.server.wire import JudgeIn
 
 _EDITS = "the pairs set by hand"
+_FILE = "the map file"
 _JOINED = " + "
 # options that the page's form has under the names of `Options.of`
 FORM_OPTIONS = (
@@ -29,6 +30,7 @@ FORM_OPTIONS = (
     "allow_missing",
     "allow_extra",
     "allow_partial",
+    "strict_functions",
     "layout",
     "accept_layout",
     "isolate",
@@ -64,7 +66,7 @@ def options_in(stated: Mapping[str, Any], edits: Edits, traces: Mapping[str, Tra
         **names,
         tolerances_text=stated.get("tolerances"),
         layer_offset=edits.layer_offset,
-        map=_map(edits, traces or {}),
+        map=_map(edits, traces or {}, stated.get("map")),
     )
     recipes = {entry.key: _recipe(entry.key, entry.recipe) for entry in edits.layouts}
     return replace(options, layout=replace(options.layout, stated=recipes))
@@ -88,8 +90,11 @@ def _recipe(key: str, text: str) -> Alignment:
         raise UsageError(f"the recipe for {key}: {error}") from error
 
 
-def _map(edits: Edits, traces: Mapping[str, Trace]) -> PairMap | None:
-    """Return pairs as stated; what was in a dropped pair and is in no other has no partner."""
+def _map(edits: Edits, traces: Mapping[str, Trace], file: str | None) -> PairMap | None:
+    """Return pairs as stated; what was in a dropped pair and is in no other has no partner.
+
+    file: the text of a map file, of which holds what was not changed by hand
+    """
 
     def keys(side: str, name: str) -> tuple[str, ...]:
         return _keys(name, traces.get(side))
@@ -107,7 +112,19 @@ def _map(edits: Edits, traces: Mapping[str, Trace]) -> PairMap | None:
         if ("candidate", pair.candidate) not in placed:
             entries.append(MapEntry(line, (), keys("candidate", pair.candidate)))
         placed |= {("reference", pair.reference), ("candidate", pair.candidate)}
-    return PairMap(_EDITS, tuple(entries)) if entries else None
+    if file:
+        entries += _unchanged(parse_map(file, _FILE).entries, entries)
+    return PairMap(_EDITS if edits.pairs or edits.dropped else _FILE, tuple(entries)) if entries else None
+
+
+def _unchanged(entries: Iterable[MapEntry], edited: Sequence[MapEntry]) -> list[MapEntry]:
+    references = {key for entry in edited for key in entry.reference}
+    candidates = {key for entry in edited for key in entry.candidate}
+    return [
+        entry
+        for entry in entries
+        if entry.regex or (references.isdisjoint(entry.reference) and candidates.isdisjoint(entry.candidate))
+    ]
 
 
 def _keys(name: str, trace: Trace | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Overviews of large planes, computed once and kept on disk beside the comparisons."""
+"""Downsampled overviews of large planes, cached on disk beside the comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The built page: its files, and its index for every path that only the page knows."""
+"""Serve the built page: its files, and its index for the page's own paths."""
 
 from __future__ import annotations
 

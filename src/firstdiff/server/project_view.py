@@ -1,4 +1,4 @@
-"""A project as the page shows it: components with their state over runs, the latest validation, the plan."""
+"""A project's state for the page: components over runs, the latest validation, the plan."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firstdiff.errors import FirstdiffError
+from firstdiff.judge import NamedRule
+from firstdiff.pairing import map_text
+from firstdiff.server.wire import OptionsIn
 from firstdiff.workflows.planning import newest, tasks_of
 from firstdiff.workflows.project import Project, load_project
 from firstdiff.workflows.results import Results
@@ -108,6 +111,25 @@ def sides_of(path: Path, input_set: str) -> tuple[str, str]:
     golden = project.golden.folder / inputs.name if found is None else project.root / found.golden
     candidate = project.state / "candidate" / inputs.name if found is None else project.root / found.candidate
     return str(golden), str(candidate)
+
+
+def options_of(path: Path) -> OptionsIn:
+    """Return how `validate` compares in this project, as a request of the page."""
+    project = load_project(path)
+    return OptionsIn(
+        tolerances="".join(map(_as_toml, project.rules)) or None,
+        map=None if project.map is None else map_text(project.map),
+        allow_missing=True,
+        allow_extra=True,
+        layout="strict",
+        accept_layout=list(project.accept_layout),
+    )
+
+
+def _as_toml(rule: NamedRule) -> str:
+    limits = {"atol": rule.atol, "rtol": rule.rtol, "k": rule.k}
+    stated = "".join(f"{name} = {value!r}\n" for name, value in limits.items() if value is not None)
+    return f"[[tolerances]]\nname = {json.dumps(rule.pattern.pattern)}\n{stated}"
 
 
 def _validation(found: Validation, runs: list[Validation]) -> ProjectValidation:

@@ -1,6 +1,6 @@
-"""The tables of a comparison that the page shows: rows, tensors of each side, and what rows can be filtered by.
+"""Tables of a comparison for the page: rows, tensors of each side, and filter choices.
 
-The process that compares writes them beside the result, so that the server need not read the whole of it.
+The worker process writes them beside the result, so that the server need not read all of it.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ def _from_rows(result: Result) -> dict[str, list[Any]]:
 
 def third_keys(comparison: Comparison, reference: Trace, third: Trace) -> dict[int, str]:
     """Return, by row, the key of the tensor that the third trace has under the reference's name."""
-    ours, theirs = reference.tensors, third.tensors
+    ref, cand = reference.tensors, third.tensors
     keys = {
-        str(ours[match.reference[0]].key): str(theirs[match.candidate[0]].key)
+        str(ref[match.reference[0]].key): str(cand[match.candidate[0]].key)
         for match in pair_up(reference, third, _BY_NAME).pairs
         if len(match.reference) == len(match.candidate) == 1
     }

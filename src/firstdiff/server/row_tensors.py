@@ -1,4 +1,4 @@
-"""The tensors behind a row: as they lie in their files, and in the layout in which they were compared."""
+"""The tensors of a row, as stored in their files and in the layout in which they were compared."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RowTensors:
 
     @property
     def equal_nan(self) -> bool:
-        """Whether NaN was let match NaN."""
+        """True if NaN matched NaN in the comparison."""
         return bool(self._result.head()["settings"].get("equal_nan"))
 
     def tensor(self, side: SideName) -> Tensor | None:

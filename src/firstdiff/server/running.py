@@ -1,4 +1,4 @@
-"""Bring the server up on a free port, tell the address, open the browser, and end cleanly."""
+"""Start the server on a free port, print its address, open the browser, and shut down cleanly."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Begin = Callable[[Context], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """How to serve.
+    """Settings of `firstdiff serve`.
 
     home: where comparisons are kept
     port: where to listen; the next free one if it is taken, any if it is 0
@@ -74,7 +74,7 @@ def serve(serving: Serving, begin: Begin, say: Callable[[str], None]) -> None:
 
 
 def address(settings: ServerSettings, comparison: str | None = None) -> str:
-    """What to type into a browser."""
+    """Return the URL of the page, with the token."""
     name = settings.host
     if name in ("0.0.0.0", "::", ""):
         name = socket.gethostname()

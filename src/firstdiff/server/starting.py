@@ -1,4 +1,4 @@
-"""Start a comparison: check what was given, put it into the store, wake the workers."""
+"""Start a comparison: check its inputs, add it to the store, wake the workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from firstdiff.server.options import options_in
 from firstdiff.server.wire import CompareIn, OptionsIn, SideIn
 from firstdiff.store import Edits, Given
 from firstdiff.store.entry import Kind, SideName
-from firstdiff.workflows.demo import NAME, demo_traces
+from firstdiff.workflows.demo import Demo
 
 _ALONE: dict[Kind, str] = {"look": "looking at a trace", "self": "comparing a trace with itself"}
 
@@ -38,40 +38,48 @@ def start(context: Context, body: CompareIn, *, paths: bool = True) -> str:
     return comparison
 
 
-def start_demo(context: Context) -> str:
-    """The comparison of the traces that come with the package; the one there is, if there is one."""
-    reference, candidate = (str(path) for path in demo_traces())
+def start_demo(context: Context, demo: Demo) -> str:
+    """Open the comparison of a demo's traces; the one there is, if there is one."""
+    reference, candidate = (str(path) for path in demo.traces)
     known = _known(context, reference, candidate)
     if known is None:
-        body = CompareIn(reference=SideIn(path=reference), candidate=SideIn(path=candidate), name=NAME)
+        body = CompareIn(reference=SideIn(path=reference), candidate=SideIn(path=candidate), name=demo.title)
         return start(context, body)
     if context.store.entry(known).state in ("failed", "cancelled"):
         _again(context, known)
     return known
 
 
-def start_paths(context: Context, reference: str, candidate: str | None = None, third: str | None = None) -> str:
+def start_paths(
+    context: Context,
+    reference: str,
+    candidate: str | None = None,
+    third: str | None = None,
+    options: OptionsIn | None = None,
+) -> str:
     """The comparison of two paths, one path alone, or two and a third to look at.
 
     Where there is one already it runs again, edits included.
     """
+    options = options or OptionsIn()
     sides = [given_path(text, "path").path for text in (reference, candidate, third) if text is not None]
-    known = _known(context, *sides)
+    known = _known(context, *sides, options=options)
     if known is not None:
         _again(context, known)
         return known
     kind: Kind = "look" if candidate is None else "pair"
     second, other = (None if path is None else SideIn(path=path) for path in (candidate, third))
-    return start(context, CompareIn(kind=kind, reference=SideIn(path=reference), candidate=second, third=other))
+    first = SideIn(path=reference)
+    return start(context, CompareIn(kind=kind, reference=first, candidate=second, third=other, options=options))
 
 
-def _known(context: Context, *paths: str | None) -> str | None:
-    """The newest comparison of these paths, or this path alone, made without further options."""
+def _known(context: Context, *paths: str | None, options: OptionsIn | None = None) -> str | None:
+    """The newest comparison of these paths, or this path alone, made with these options."""
     kind = "pair" if len(paths) > 1 else "look"
-    plain = OptionsIn().model_dump()
+    wanted = (options or OptionsIn()).model_dump()
     for entry in context.store.entries():
         sides = [side.path for side in (entry.reference, entry.candidate, entry.third) if side]
-        if entry.kind == kind and sides == list(paths) and context.store.job(entry.id).options == plain:
+        if entry.kind == kind and sides == list(paths) and context.store.job(entry.id).options == wanted:
             return entry.id
     return None
 

@@ -1,4 +1,4 @@
-"""Requests that nobody waits for any more: a page whose slider has moved on closes their connections."""
+"""Stop reading tensors once the client has disconnected."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ async def _gone(request: Request) -> AsyncIterator[threading.Event]:
 
 
 def must_be_wanted(gone: threading.Event) -> None:
-    """GaveUpError where nobody waits: requests that had to queue are not worth beginning."""
+    """Raise GaveUpError if the client disconnected while its request was queued."""
     if gone.is_set():
-        raise GaveUpError("whoever asked for this has gone")
+        raise GaveUpError("the client closed the connection")
 
 
 # set once whoever asked has gone
@@ -41,7 +41,7 @@ Gone = Annotated[threading.Event, Depends(_gone)]
 
 @final
 class WantedSource(Source):
-    """A source that can be read as long as somebody waits for it: long work ends at the next part it reads."""
+    """A source whose reads raise GaveUpError once the client has disconnected, which ends long work."""
 
     def __init__(self, source: Source, gone: threading.Event) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""What travels between the server and the page; the page's types are generated from these."""
+"""Request and response types of the server, from which the page's types are generated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ReportFormat = Literal["json", "md", "junit", "html"]
 
 
 class Body(BaseModel):
-    """What the page sends; a field nobody knows is a mistake worth hearing of."""
+    """A request body; unknown fields are an error."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -31,15 +31,22 @@ class SideIn(Body):
 
 
 class OptionsIn(Body):
-    """How to compare; what is left out keeps the default of `firstdiff compare`. `tolerances` is the text of a file."""
+    """Options of a comparison; omitted ones have the default of `firstdiff compare`.
+
+    `tolerances` and `map` are the texts of such files.
+    control: whether the third trace is known to be good at the candidate's precision, and judges it
+    """
 
     atol: float | None = None
     rtol: float | None = None
     equal_nan: bool = False
     tolerances: str | None = None
+    map: str | None = None
     allow_missing: bool = False
     allow_extra: bool = False
     allow_partial: bool = False
+    strict_functions: bool = False
+    control: bool = False
     layer_offset: int | None = None
     layout: LayoutMode = "auto"
     accept_layout: list[str] = Field(default_factory=list)
@@ -115,7 +122,7 @@ class ErrorOut:
 class AboutOut:
     version: str
     home: str
-    demo: bool
+    demos: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +189,7 @@ class FirstValues:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many differences lie between two edges; `zero` of them are none at all."""
+    """The number of differences between each two edges; `zero` counts equal elements."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
@@ -232,7 +239,7 @@ class TensorsOut:
 
 @dataclass(frozen=True, slots=True)
 class HaveOut:
-    """How many bytes of the file are here."""
+    """The number of bytes received of the file."""
 
     have: int
 
@@ -253,7 +260,7 @@ class TensorShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectOut:
-    """What there is to look at: the layout both sides were compared in, and each side as it lies.
+    """The tensors of a row to inspect: in the layout they were compared in, and each side as stored.
 
     third: the third tensor in the layout of the other two; null where it cannot be brought into it
     changed: the sides whose files no longer hold what was compared

@@ -1,1 +1,1 @@
-"""Models that run in a browser: their files, what they compute there, and how that compares with Python."""
+"""Run models in a browser, and compare their tensors with Python's."""

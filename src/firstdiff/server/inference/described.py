@@ -79,7 +79,7 @@ def vocabulary_entries(held: Any) -> list[str]:
 
 
 def metadata_problems(model: OnnxModel, files: list[Path], vocabulary: Vocabulary | None) -> tuple[str, ...]:
-    """What the model or its metadata.json leaves out, or says differently."""
+    """List what the model or its metadata.json leaves out, or says differently."""
     proto, problems = model.proto, []
     if not proto.producer_name:
         problems.append("the model does not say what exported it (producer_name is empty)")

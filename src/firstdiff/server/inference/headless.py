@@ -165,8 +165,9 @@ def _server(home: Path) -> Iterator[Context]:
         listening.listen(16)
         store = Store(home)
         context = Context(store, Jobs(store), ServerSettings(port=listening.getsockname()[1]))
+        # once the trace is there nobody waits for what the page still asks, so that ending it is no error
         config = uvicorn.Config(
-            create_app(context), log_level="error", access_log=False, ws="none", timeout_graceful_shutdown=1
+            create_app(context), log_level="critical", access_log=False, ws="none", timeout_graceful_shutdown=1
         )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

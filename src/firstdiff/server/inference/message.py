@@ -1,4 +1,4 @@
-"""Tensors and model bytes as one message: the length of a JSON head in four bytes, the head, then raw bytes."""
+"""Encode tensors and model bytes as one message: length of the JSON header in four bytes, header, raw bytes."""
 
 from __future__ import annotations
 

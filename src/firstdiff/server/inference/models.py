@@ -25,6 +25,7 @@ from firstdiff.server.inference.described import (
     value_types,
     vocabulary_of,
 )
+from firstdiff.server.inference.fetching import fetch_model
 from firstdiff.server.inference.table import output_distances
 from firstdiff.server.inference.wire import InputOut, ModelOut, OutputDistance, PythonOut, RunOut, RunState, Vocabulary
 from firstdiff.store.uploads import UnknownError
@@ -231,13 +232,14 @@ class BrowserModels:
         self._models: dict[str, BrowserModel] = {}
         self._lock = RLock()
 
-    def open(self, path: Path, uploaded: Mapping[str, Path] | None = None) -> BrowserModel:
-        """Open a model file, or the one .onnx among uploaded files, which are linked under their names."""
+    def open(self, path: Path, uploaded: Mapping[str, Path] | None = None, url: str | None = None) -> BrowserModel:
+        """Open a model file, the one .onnx among uploaded files, which are linked under their names, or an address."""
         identity = secrets.token_hex(8)
         folder = self.folder / identity
         folder.mkdir(parents=True)
         try:
             file = _link_files(folder, uploaded) if uploaded is not None else path
+            file = fetch_model(url, folder) if url is not None else file
             found = BrowserModel(identity, folder, open_model(file))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)

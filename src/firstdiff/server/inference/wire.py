@@ -1,4 +1,4 @@
-"""What travels between the server and the page "Browser inference"."""
+"""Request and response types of the page "Browser inference"."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ RunState = Literal["running", "done", "failed"]
 
 
 class ModelIn(Body):
-    """An .onnx file on this machine, or an upload of it with the files that belong to it."""
+    """An .onnx file on this machine, an upload of it with the files that belong to it, or its address."""
 
     path: str | None = None
     upload: str | None = None
+    url: str | None = None
 
 
 class InputsIn(Body):
@@ -51,7 +52,7 @@ class RunIn(Body):
 
 
 class FailedIn(Body):
-    """What the runtime threw, or a sentence of the page's own."""
+    """An error message of the runtime, or with `own` one of the page."""
 
     message: str
     own: bool = False
@@ -106,7 +107,7 @@ class InputOut:
 
 @dataclass(frozen=True, slots=True)
 class OutputDistance:
-    """How far one output of a run is from another's, in standard deviations of the other."""
+    """The distance of one output of a run from another run's, in standard deviations of the latter."""
 
     name: str
     distance: float
@@ -194,11 +195,16 @@ class TensorRow:
 
 @dataclass(frozen=True, slots=True)
 class TableOut:
-    """Every tensor of a run, in order; `first` is the first row further than `limit` from Python's."""
+    """Every tensor of a run, in order.
+
+    first: the first row further than `limit` from Python's
+    first_torch: the first row further than that from torch's
+    """
 
     rows: tuple[TensorRow, ...]
     limit: float
     first: int | None
+    first_torch: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The routes under /api, a module for each thing they are about."""
+"""The routes under /api, one module for each resource."""

@@ -1,4 +1,4 @@
-"""What this server is."""
+"""Route: the server's version, store folder and demos."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from firstdiff import __version__
 from firstdiff.server.answers import answer
 from firstdiff.server.context import Shared
 from firstdiff.server.wire import AboutOut
-from firstdiff.workflows.demo import has_demo
+from firstdiff.workflows.demo import DEMOS
 
 router = APIRouter()
 
 
 @router.get("/about", response_model=AboutOut)
 def about(context: Shared) -> Response:
-    return answer(AboutOut(__version__, str(context.store.home.path), has_demo()))
+    return answer(AboutOut(__version__, str(context.store.home.path), tuple(demo.name for demo in DEMOS)))

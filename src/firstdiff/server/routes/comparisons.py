@@ -1,4 +1,4 @@
-"""The list of comparisons: start, find, rename, cancel, run again, delete."""
+"""Routes: start, list, rename, cancel, repeat and delete comparisons."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from firstdiff.server.starting import start, start_demo
 from firstdiff.server.wire import CompareIn, ComparisonOut, EntriesOut, FirstRow, RenameIn
 from firstdiff.store import Entry
 from firstdiff.store.results import Result
+from firstdiff.workflows.demo import find_demo
 
 router = APIRouter()
 
@@ -30,8 +31,8 @@ def start_comparison(body: CompareIn, context: Shared, request: Request) -> Resp
 
 
 @router.post("/demo", response_model=Entry)
-def open_demo(context: Shared) -> Response:
-    return answer(context.store.entry(start_demo(context)))
+def open_demo(context: Shared, name: str = "gpt") -> Response:
+    return answer(context.store.entry(start_demo(context, find_demo(name))))
 
 
 @router.get("/comparisons/{comparison}", response_model=ComparisonOut)

@@ -1,4 +1,4 @@
-"""One element through all layers."""
+"""Route: one element through all layers."""
 
 from __future__ import annotations
 

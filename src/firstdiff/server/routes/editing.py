@@ -1,4 +1,4 @@
-"""Pairs and layouts set by hand."""
+"""Routes: pairs and layouts set by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to a comparison or an upload, as it happens."""
+"""Routes: server-sent events on the progress of comparisons and uploads."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _stream(events: AsyncIterator[str]) -> Response:
 
 
 async def _arriving(context: Context, upload: str, request: Request) -> AsyncIterator[str]:
-    """How much of an upload is here, until all of it is, or it was thrown away."""
+    """Yield the bytes received of an upload until it is complete or discarded."""
     told, quiet = -1, 0
     while not await request.is_disconnected() and not context.jobs.closing:
         found = await run_in_threadpool(context.store.uploads.have, upload)

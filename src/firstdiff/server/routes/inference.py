@@ -1,4 +1,4 @@
-"""Models that run in the page's own browser."""
+"""Routes: models that run in the page's own browser."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ def open_browser_model(body: ModelIn, context: Shared, request: Request) -> Resp
     _own_page(request)
     if body.upload is not None:
         found = context.inference.open(Path(), _uploaded(context, body.upload))
+    elif body.url is not None:
+        found = context.inference.open(Path(), url=body.url)
     else:
         found = context.inference.open(_path(body.path, "model"))
     return answer(found.out())
@@ -170,7 +172,7 @@ def get_run_table(model: str, run: str, context: Shared, request: Request, other
     if found.state != "done":
         raise ConflictError(f"this run has no table; {found.error or 'it still runs'}")
     beside = opened.run(other).path if other else None
-    return answer(build_table(found.path, _python(opened), opened.torch, beside))
+    return answer(build_table(opened.model, found.path, _python(opened), opened.torch, beside))
 
 
 @router.post("/log", response_model=LogOut)

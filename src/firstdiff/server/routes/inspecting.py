@@ -1,4 +1,4 @@
-"""The values behind a row: slices and overviews as raw bytes, single elements as exact text."""
+"""Routes: values of a row; slices and overviews as raw bytes, single elements as exact text."""
 
 from __future__ import annotations
 
@@ -158,9 +158,9 @@ def scatter_row(seen: ThisRow, at: str | None = None, count: Annotated[int, Quer
 @router.post("/mapping")
 def map_row(seen: ThisRow, wanted: MappingIn) -> Response:
     reference, candidate = seen.original("reference"), seen.original("candidate")
-    ours = held(wanted.reference.at, tuple(wanted.reference.shown), reference)
-    theirs = held(wanted.candidate.at, tuple(wanted.candidate.shown), candidate)
-    return answer(mapped_view(reference, candidate, ours, theirs))
+    ref = held(wanted.reference.at, tuple(wanted.reference.shown), reference)
+    cand = held(wanted.candidate.at, tuple(wanted.candidate.shown), candidate)
+    return answer(mapped_view(reference, candidate, ref, cand))
 
 
 @router.post("/mapping/common")

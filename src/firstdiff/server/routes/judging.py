@@ -1,4 +1,4 @@
-"""Other tolerances, judged from what was kept of each pair; no data is read."""
+"""Routes: judge other tolerances from the stored envelope of each pair, without its data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that are sound: figures, waveforms, spectrograms, and files to play."""
+"""Routes: audio rows; metrics, waveforms, spectrograms, and files to play."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project that the server was started in, and the comparison behind its latest validation."""
+"""Routes: the project that the server was started in, and the comparison of its latest validation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from firstdiff.errors import UsageError
 from firstdiff.server.answers import ForbiddenError, answer
 from firstdiff.server.context import Shared
-from firstdiff.server.project_view import ProjectAnswer, project_view, sides_of
+from firstdiff.server.project_view import ProjectAnswer, options_of, project_view, sides_of
 from firstdiff.server.starting import start_paths
 from firstdiff.server.wire import ProjectCompareIn
 from firstdiff.store import Entry
@@ -28,4 +28,5 @@ def compare_project(body: ProjectCompareIn, context: Shared, request: Request) -
         raise ForbiddenError("a page of another origin may not read the project")
     if path is None:
         raise UsageError("there is no project; start `firstdiff serve` in a folder with a firstdiff.toml")
-    return answer(context.store.entry(start_paths(context, *sides_of(path, body.input_set))))
+    started = start_paths(context, *sides_of(path, body.input_set), options=options_of(path))
+    return answer(context.store.entry(started))

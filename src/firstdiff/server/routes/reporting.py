@@ -1,4 +1,4 @@
-"""Reports to keep."""
+"""Routes: reports for download."""
 
 from __future__ import annotations
 

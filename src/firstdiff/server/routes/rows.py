@@ -1,4 +1,4 @@
-"""The rows of a comparison, all of them in short or one of them in full."""
+"""Routes: the rows of a comparison, all in short or one in full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploads in pieces that can be gone on with after any break."""
+"""Routes: uploads in pieces, which can be resumed."""
 
 from __future__ import annotations
 

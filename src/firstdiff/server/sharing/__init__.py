@@ -1,4 +1,4 @@
-"""One file to hand on: the page itself, the comparison, and the values worth seeing, with no server behind it."""
+"""Export a comparison as one HTML file: the page, the result and selected values, without a server."""
 
 from firstdiff.server.sharing.page import MOST_BYTES, shared_page
 

@@ -1,4 +1,4 @@
-"""What the page in a shared file gets instead of a server's answers: the same answers, written down."""
+"""Stored responses for the offline page, equal to those of the server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def opened_row(context: Context, comparison: str, row: int) -> dict[str, Any]:
 
 
 def inspected_row(context: Context, comparison: str, seen: RowTensors) -> dict[str, Any]:
-    """What the views of a row's values show at first; what cannot be read is left out, and the page says so."""
+    """Return the responses for the initial view of a row's values; those that cannot be read are left out."""
     row = seen.pair.index
     found: dict[str, Any] = {}
     for part, ask in _asked(context, comparison, seen):

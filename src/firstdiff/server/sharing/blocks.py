@@ -1,4 +1,4 @@
-"""The values of a row that go into a shared file: all of them, or the places people look at first."""
+"""Select the values of a row for the offline page: all of them, or the slices shown first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file itself: the built page, its style, and the data, packed into one HTML text below a size."""
+"""Write the offline page: script, style and data in one HTML file below a size limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shared file straight from the command line: a store that lives as long as it takes to write it."""
+"""Write an offline page from the command line, with a temporary store."""
 
 from __future__ import annotations
 

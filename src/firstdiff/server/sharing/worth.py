@@ -1,15 +1,15 @@
-"""Which rows matter most to whoever gets the file."""
+"""Order rows by importance for the offline page."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-_STATUSES = ("failed", "mismatch", "missing", "extra", "match")
+_STATUSES = ("failed", "mismatch", "inconclusive", "missing", "extra", "rewritten", "match", "alone")
 
 
 def by_worth(head: dict[str, Any], rows: list[dict[str, Any]]) -> list[int]:
-    """The places of all rows: where errors begin, what is wrong, the worst first, then the rest in their order."""
+    """Return the indices of all rows: divergences and origins first, then by status, the worst ratio first."""
     begun = [found["pair"] for found in _beginnings(head)]
     origins = [row["index"] for row in rows if row.get("origin") == "introduced"]
     named = list(dict.fromkeys([*begun, *origins]))
@@ -23,7 +23,7 @@ def _beginnings(head: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _worse_first(row: dict[str, Any]) -> tuple[int, float, int]:
-    """A ratio that is no number stands in JSON as a word: those are the worst."""
+    """Return the sort key of a row; a ratio stored as a string is not finite, and the worst."""
     ratio = row.get("ratio")
     size = math.inf if isinstance(ratio, str) else ratio or 0.0
     return _STATUSES.index(row["status"]), -size, row["index"]
