@@ -1,6 +1,6 @@
 """Record the two traces of `firstdiff demo`: a small GPT in torch, and the same with a wrong eps in one LayerNorm.
 
-python scripts/record-demo.py    # writes src/firstdiff/demo/reference.zip and candidate.zip
+python scripts/record-demo.py    # writes src/firstdiff/demo/gpt/reference.zip and candidate.zip
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import firstdiff as fd
 LAYERS, HEADS, WIDTH, TOKENS, VOCABULARY = 4, 2, 32, 12, 65
 FAULTY_LAYER, FAULTY_EPS = 2, 1e-3
 STEPS = 300
-TARGET = Path(__file__).parent.parent / "src" / "firstdiff" / "demo"
+TARGET = Path(__file__).parent.parent / "src" / "firstdiff" / "demo" / "gpt"
 TEXT = "the first tensor that differs is where the two runs part, and the rest of the run carries its error along. "
 
 

@@ -6,9 +6,7 @@ python scripts/write-readme.py --report   # the report alone
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +18,7 @@ PICTURE = ROOT / "docs" / "images" / "page.png"
 COMMAND = ("compare", "demo/reference.trace", "demo/candidate.trace")
 _FIRSTDIFF = (sys.executable, "-m", "firstdiff")
 _BLOCK = re.compile(r"^```\n\$ firstdiff compare .*?^```$", re.DOTALL | re.MULTILINE)
-_WIDTH, _HEIGHT = 1280, 760
+_SIZE = (1280, 760)
 
 
 def report() -> str:
@@ -42,28 +40,10 @@ def with_report(text: str, block: str) -> str:
 
 def take_picture(target: Path) -> None:
     """Write a picture of the page that `firstdiff demo` opens, with the rows that differ."""
-    from playwright.sync_api import sync_playwright
+    from pictures import open_page, picture_comparison
 
-    browser = shutil.which("chromium") or shutil.which("chromium-browser")
-    with tempfile.TemporaryDirectory() as home:
-        command = [*_FIRSTDIFF, "demo", "--no-open", "--port", "0", "--home", home]
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=environment) as server:
-            try:
-                assert server.stdout is not None
-                address = next(found[0] for line in server.stdout if (found := re.search(r"http://\S+", line)))
-                with sync_playwright() as play:
-                    page = play.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page(
-                        viewport={"width": _WIDTH, "height": _HEIGHT}
-                    )
-                    page.set_default_timeout(300_000)
-                    page.goto(address)
-                    page.get_by_role("button", name=re.compile("mismatch$")).click()
-                    page.mouse.move(0, 0)
-                    page.wait_for_timeout(1000)  # the chart and the rows come to rest
-                    page.screenshot(path=target)
-            finally:
-                server.terminate()
+    with open_page("demo", size=_SIZE) as page:
+        picture_comparison(page, target)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What holds at every step of a correct sampler, in either language."""
+"""Invariants of every step of a correct sampler, in either language."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

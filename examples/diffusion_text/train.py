@@ -3,7 +3,7 @@
     python train.py --text book.txt --run run --minutes 90
 
 Writes `run/checkpoint.pt` every two minutes (weights, their moving average, optimizers, step and time spent) and
-`run/weights/` with the averaged weights that the other scripts read.
+`run/weights/` with the averaged weights that the other scripts read. `--from weights` begins with trained weights.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from model import Config, DiffusionText, save_model
+from model import Config, DiffusionText, load_model, save_model
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 from words import words_of
@@ -41,6 +41,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--block-size", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--from", dest="start", type=Path, help="folder of trained weights to begin a new run with")
     return parser.parse_args()
 
 
@@ -132,6 +133,17 @@ class Training:
         self.step = 0
         self.spent = 0.0
 
+    def start_from(self, folder: Path) -> None:
+        """Begin with trained weights instead of random ones."""
+        trained, _ = load_model(folder)
+        if trained.config != self.config:
+            raise SystemExit(
+                f"{folder} holds another model, {asdict(trained.config)}; expected {asdict(self.config)}: "
+                "use the same text and options, or leave out --from"
+            )
+        self.model.load_state_dict(trained.state_dict())
+        self.average.load_state_dict(trained.state_dict())
+
     def resume(self) -> None:
         """Go on from the checkpoint."""
         state = torch.load(self.checkpoint, weights_only=True)
@@ -217,6 +229,8 @@ def main() -> None:
     training = Training(config, args.lr, args.run / "checkpoint.pt")
     if training.checkpoint.exists():
         training.resume()
+    elif args.start is not None:
+        training.start_from(args.start)
     parameters = sum(value.numel() for value in training.model.parameters())
     print(f"{parameters:,} parameters, {len(text):,} characters", flush=True)
 

@@ -25,7 +25,7 @@ sys.path.insert(0, str(EXAMPLE))
 
 @dataclass(frozen=True)
 class Done:
-    """What a script printed, and the sentence it gave up with."""
+    """The output of a script, and the error it ended with."""
 
     stdout: str
     error: str

@@ -126,6 +126,8 @@ def planted(page: Page, fault: str) -> Iterator[None]:
     load(page)
     page.get_by_label(fault).check()
     expect(page.get_by_role("status")).to_have_text("Model loaded, with 1 planted fault.")
-    yield
-    page.get_by_label(fault).uncheck()
+    try:
+        yield
+    finally:
+        page.get_by_label(fault).uncheck()
     expect(page.get_by_role("status")).to_have_text("Model loaded.")

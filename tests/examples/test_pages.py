@@ -235,6 +235,27 @@ def test_logits_that_are_not_finite_are_the_verdict(debugger: Page) -> None:
     assert "Suspect: model: its inputs, above all sigma." in verdict
 
 
+def test_each_toggle_changes_the_log(debugger: Page) -> None:
+    load(debugger)
+    toggles = {
+        "Verbose logging": "probs at position",
+        "Log distribution stats": "probs: min",
+        "Log each position": "position 3:",
+    }
+    for toggle in toggles:
+        debugger.get_by_label(toggle).uncheck()
+    log = debugger.locator("#log")
+    for toggle, line in toggles.items():
+        press(debugger, "Clear Logs")
+        press(debugger, "Test One Denoising Step")
+        assert line not in (log.text_content() or "")
+        debugger.get_by_label(toggle).check()
+        press(debugger, "Test One Denoising Step")
+        assert line in (log.text_content() or "")
+    for toggle in list(toggles)[1:]:
+        debugger.get_by_label(toggle).uncheck()
+
+
 def test_without_pythons_values_the_rules_are_still_checked(
     debugger: Page, exported: Path, mounts: dict[str, Path], tmp_path: Path
 ) -> None:

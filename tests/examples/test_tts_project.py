@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.examples.tts_port import EXAMPLE, TARGET, Example, Project
+from tests.examples.tts_port import EXAMPLE, TARGET, Project
 from tests.tools import needs
 
 pytestmark = pytest.mark.xdist_group("tts-port")
@@ -17,11 +17,7 @@ COMPONENTS = ["tokenizer", "mel", "speaker", "semantic", "gpt", "flow", "vocoder
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    example = Example.build(tmp_path_factory.mktemp("tts"))
-    project = Project.of(example, tmp_path_factory.mktemp("project"))
-    done = project.firstdiff("golden", "--input", "short")
-    assert done.returncode == 0, done.stderr
-    return project
+    return Project.with_golden(tmp_path_factory)
 
 
 def test_the_correct_port_passes_in_every_component(project: Project) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.tools import needs
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +82,14 @@ class Project:
         settings = before + after[after.index("[golden]") :]
         (folder / "firstdiff.toml").write_text(settings, encoding="utf-8")
         return cls(folder)
+
+    @classmethod
+    def with_golden(cls, factory: pytest.TempPathFactory) -> Project:
+        """Build the example and record the golden of the short text."""
+        project = cls.of(Example.build(factory.mktemp("tts")), factory.mktemp("project"))
+        done = project.firstdiff("golden", "--input", "short")
+        assert done.returncode == 0, done.stderr
+        return project
 
     def firstdiff(self, *arguments: str, faults: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
         """Run a command of firstdiff in the project, with these faults switched on."""

@@ -1,4 +1,4 @@
-"""What the voice sounds like (speaker), and what it says (semantic): two encoders of its mel spectrogram."""
+"""Speaker and semantic encoders of a mel spectrogram."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 import { Rng, ZipRecorder } from "firstdiff";
 import { checkDraws, checkLogits, checkSchedule, checkStep, range, show, type Check } from "./checks";
+import { distribution, eachPosition, largestAt, stagesOf } from "./describe";
 import { diagnose, differences, largestError } from "./diagnosis";
 import { FAULTS, withFaults, type Fault } from "./faults";
 import { filesAt, loadModel, type FileSource, type Model } from "./model";
@@ -98,10 +99,10 @@ async function testInference({ run, shape, vocab, inference }: Bench): Promise<v
   write(`Single inference at sigma ${show(sigma)}`);
   const healthy = writeChecks(checkLogits(logits, shape.blockSize, shape.vocabSize));
   const position = Math.min(field(options, "position").valueAsNumber, shape.blockSize - 1);
-  const row = logits.subarray(position * shape.vocabSize, (position + 1) * shape.vocabSize);
-  const top = [...row.entries()].sort((a, b) => b[1] - a[1]).slice(0, 10);
-  if (checked("values")) {
-    write(`Top ten at position ${position}: ${top.map(([id, value]) => `${JSON.stringify(vocab[id] ?? "?")} ${show(value)}`).join(", ")}`);
+  if (checked("verbose")) write(`Top ten at position ${position}: ${largestAt(logits, position, vocab, shape.vocabSize, 10)}`);
+  if (checked("stats")) write(distribution("logits", logits));
+  if (checked("positions")) {
+    for (let at = 0; at < shape.blockSize; at++) write(`position ${at}: ${largestAt(logits, at, vocab, shape.vocabSize, 3)}`);
   }
   if (!compare) return setVerdict(healthy ? "The logits look right; Python's are not compared." : "The logits are wrong: see the log.", healthy ? "doubt" : "bad");
   const { error } = largestError(logits, inference.logits);
@@ -124,7 +125,7 @@ async function testStep({ run, shape, stages, vocab, reference, model }: Bench):
   const ids = compare ? Int32Array.from(reference.step.ids) : noise;
   const step = await new Sampler(run, shape, stages).denoise(index, schedule, ids, gumbel);
   write(`Step ${index + 1}: t ${show(step.t)}, sigma ${show(step.sigma)}, delta sigma ${show(step.deltaSigma)}, ${show(100 * step.changed)} % of characters changed`);
-  if (checked("values")) writeValues(step, shape, vocab);
+  writeStep(step, shape, vocab);
   const checks = [...checkSchedule(schedule), ...checkStep(step, shape.vocabSize), ...(index ? [checkDraws(before, gumbel)] : [])];
   const healthy = writeChecks(checks);
   if (!compare) return setVerdict(healthy ? "The step keeps all rules; Python's is not compared." : "The step breaks rules: see the log.", healthy ? "doubt" : "bad");
@@ -143,21 +144,14 @@ async function testStep({ run, shape, stages, vocab, reference, model }: Bench):
   setVerdict("Every stage of the step equals Python's.", "good");
 }
 
-function writeValues(step: Step, shape: Shape, vocab: readonly string[]): void {
+/** Write what the toggles ask for. */
+function writeStep(step: Step, shape: Shape, vocab: readonly string[]): void {
   const position = Math.min(field(options, "position").valueAsNumber, shape.blockSize - 1);
-  const rows: [string, ArrayLike<number>][] = [
-    ["log_score", step.logScore],
-    ["score", step.score],
-    ["staggered_score", step.staggeredScore],
-    ["transition", step.transition],
-    ["probs", step.probs],
-  ];
-  for (const [tap, values] of rows) {
-    const { min, max } = range(values);
-    const cells = Array.from({ length: shape.vocabSize }, (_, id) => [id, values[position * shape.vocabSize + id]!] as const);
-    const top = cells.sort((a, b) => b[1] - a[1]).slice(0, 5);
-    write(`${tap}: ${show(min)} to ${show(max)}; at position ${position}: ${top.map(([id, value]) => `${JSON.stringify(vocab[id] ?? "?")} ${show(value)}`).join(", ")}`);
+  for (const [tap, values] of stagesOf(step)) {
+    if (checked("stats")) write(distribution(tap, values));
+    if (checked("verbose")) write(`${tap} at position ${position}: ${largestAt(values, position, vocab, shape.vocabSize, 5)}`);
   }
+  if (checked("positions")) for (const line of eachPosition(step, vocab, shape.vocabSize)) write(line);
 }
 
 async function runGeneration({ run, shape, stages, vocab, reference, words, model }: Bench): Promise<void> {
@@ -175,6 +169,9 @@ async function runGeneration({ run, shape, stages, vocab, reference, words, mode
     showText(element("text"), text, texts.at(-1)!);
     texts.push(text);
     changed.push(step.changed);
+    if (checked("verbose")) write(`Step ${step.index + 1}: ${JSON.stringify(text)}`);
+    if (checked("stats")) write(distribution(`Step ${step.index + 1}, log_score`, step.logScore));
+    if (checked("positions")) for (const line of eachPosition(step, vocab, shape.vocabSize)) write(`Step ${step.index + 1}, ${line}`);
     if (range(step.logScore).infinite) nonFinite ??= step.index;
     const expected = compare ? reference.trajectory[step.index] : undefined;
     const same = expected ? sameShare(text, expected.text) : undefined;

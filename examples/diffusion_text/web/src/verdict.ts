@@ -14,6 +14,9 @@ export interface Verdict {
 
 const MIN_LETTERS = 3;
 const COMMON_PAIRS = 100;
+// of English text spaces are a sixth, and no letter is more than an eighth
+const MOST_OF_ONE = 0.3;
+const MOST_OF_ONE_LETTER = 0.18;
 
 export function words(text: string): string[] {
   return (text.toLowerCase().match(/\p{L}+/gu) ?? []).filter((word) => word.length >= MIN_LETTERS);
@@ -69,7 +72,7 @@ export function judge(
     return make("nonfinite", `the logits of step ${nonFinite + 1} are not finite`, "model: its inputs, above all sigma");
   }
   const [character, share] = commonest(last);
-  if (share > 0.3) {
+  if (share > MOST_OF_ONE || (character.trim() && share > MOST_OF_ONE_LETTER)) {
     return make("repeated", `${percent(share)} of the text is ${JSON.stringify(character)}`, "sampling: how a character is drawn");
   }
   const all = words(last);
