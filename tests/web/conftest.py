@@ -58,7 +58,7 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 
 @pytest.fixture
 def console() -> Console:
-    """What pages complained about so far; tests that provoke it may look and clear it."""
+    """The console errors of pages so far; tests that provoke one may read and clear it."""
     return Console()
 
 

@@ -136,7 +136,7 @@ def tab(page: Page, name: str) -> Locator:
 
 
 def told(page: Page, term: str) -> str:
-    """What is said of the element under the pointer, or else of the one the sliders stand at."""
+    """Return the text about the element under the pointer, or else at the sliders' position."""
     entries = inspector(page).get_by_label("Element", exact=True).locator("div")
     return entries.filter(has=page.get_by_text(term, exact=True)).locator("dd").inner_text()
 

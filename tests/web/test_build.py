@@ -1,4 +1,4 @@
-"""What users install: a wheel built from a clean tree serves the page with nothing but its own requirements."""
+"""The installed wheel: built from a clean tree, it serves the page with only its own requirements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(*command: str | Path, at: Path = ROOT) -> str:
 
 
 def copy_sources(to: Path) -> Path:
-    """What a fresh checkout holds: nothing that was built or installed."""
+    """Copy the files of a fresh checkout, without anything built or installed."""
     listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
     for name in filter(None, listed):
         if (ROOT / name).is_file():

@@ -56,7 +56,7 @@ def long(server: Server, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def is_cut(element: Locator) -> bool:
-    """Whether some of an element's text lies outside of it."""
+    """True if some of an element's text is cut off."""
     return bool(element.evaluate("e => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1"))
 
 

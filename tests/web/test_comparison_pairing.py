@@ -45,7 +45,7 @@ def open_row(page: Page, comparison: str, key: str) -> Locator:
 
 
 def compare(folder: Path, *options: str) -> int:
-    """What `firstdiff compare` of the two folders ends with."""
+    """Return the exit code of `firstdiff compare` on the two folders."""
     command = [str(FIRSTDIFF), "compare", "ref", "cand", "--format", "json", *options]
     return subprocess.run(command, cwd=folder, check=False, capture_output=True).returncode
 

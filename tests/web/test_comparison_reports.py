@@ -1,4 +1,4 @@
-"""What is downloaded from the page, or read on it, is what the command line says."""
+"""Reports downloaded from the page, or read on it, equal those of the command line."""
 
 from __future__ import annotations
 

@@ -99,6 +99,7 @@ def test_statistics_of_both_sides_are_shown(page: Page, mixed: str, wrong: Pair)
     sides = [side.statistics for side in (wrong.reference, wrong.candidate) if side]
     for name in ("mean", "std", "min", "max"):
         row = table.get_by_role("row", name=re.compile(rf"^{name}\b"))
+        row.wait_for()
         cells = [float(text) for text in row.get_by_role("cell").all_inner_texts()]
         assert all(
             math.isclose(cell, getattr(side, name), rel_tol=1e-5) for cell, side in zip(cells, sides, strict=True)

@@ -67,7 +67,7 @@ def test_the_first_divergence_follows(page: Page, mixed: str) -> None:
 
 def test_an_opened_row_follows(page: Page, mixed: str) -> None:
     on.opened(page, mixed, "/row/3")
-    expect(on.card(page, "Tolerance")).to_contain_text("default: 256 eps")
+    expect(on.card(page, "Tolerance")).to_contain_text("by the form of the difference")
     panel(page).get_by_label("torch's table").check()
     expect(on.card(page, "Tolerance")).to_contain_text("1e-5 + 1.3e-6 × |reference|")
     panel(page).get_by_label("Default").check()

@@ -174,6 +174,18 @@ def test_the_page_runs_a_model_and_finds_it_equal(page: Page, server: Server, ex
     assert server.settled(page.url.rpartition("/")[2])["verdict"] == "match"
 
 
+def test_a_wrong_conversion_is_named_beside_torch(page: Page, exported: Path) -> None:
+    """Python and the browser agree: both run the wrong file."""
+    load(page, exported / "wrong" / "model.onnx")
+    give(page, exported / "x.npz")
+    expect(page.get_by_text(f"ids int64 [1, {SEQUENCE}]: min")).to_be_visible()
+    page.get_by_label("Torch trace").fill(str(exported / "torch.trace"))
+    page.get_by_role("button", name="Compare with it").click()
+    run(page)
+    expect(page.get_by_text("within 0.0001 deviations of Python’s")).to_be_visible()
+    expect(page.get_by_text(re.compile("First tensor that differs from torch’s: .* \\((Add|Gemm)\\)"))).to_be_visible()
+
+
 def test_a_file_that_changed_on_disk_is_named(page: Page, exported: Path, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes((exported / "model.onnx").read_bytes())
     load(page, tmp_path / "model.onnx")
@@ -182,6 +194,64 @@ def test_a_file_that_changed_on_disk_is_named(page: Page, exported: Path, tmp_pa
     (tmp_path / "model.onnx").write_bytes((exported / "wrong" / "model.onnx").read_bytes())
     run(page)
     expect(page.get_by_role("alert")).to_contain_text("the browser holds another model.onnx than the disk")
+
+
+def test_what_does_not_fit_together_is_shown_before_and_after_a_run(page: Page, server: Server, tmp_path: Path) -> None:
+    """The model leaves the size of its logits open, so that only a run tells it.
+
+    Two branches make it three parts, of which the last reads a value of the first.
+    """
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    long = "layer;" * 60  # nobody's file name
+
+    def branch(op: str, *outputs: str) -> onnx.GraphProto:
+        nodes = [helper.make_node(op, ["x"], [output]) for output in outputs]
+        return helper.make_graph(nodes, op, [], [helper.make_tensor_value_info(name, kind, None) for name in outputs])
+
+    nodes = [
+        helper.make_node("Relu", ["x"], [long]),
+        helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
+        helper.make_node("Less", ["total", "total"], ["taken"]),
+        helper.make_node("If", ["taken"], ["one", "two"], name="first", then_branch=branch("Abs", "a", "b"),
+                         else_branch=branch("Neg", "c", "d")),
+        helper.make_node("Add", ["one", "two"], ["sum"]),
+        helper.make_node("If", ["taken"], ["three"], then_branch=branch("Abs", "e"), else_branch=branch("Sin", "f")),
+        helper.make_node("Add", [long, "three"], ["logits"]),
+    ]  # fmt: skip
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info("x", kind, ["n", "size"])],
+        [helper.make_tensor_value_info("logits", kind, ["n", "size"])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "m.onnx")
+    (tmp_path / "vocab.json").write_text(json.dumps(list("abcdefghijk")), encoding="utf-8")
+    (tmp_path / "metadata.json").write_text(json.dumps({"vocab_size": 12, "license": None}), encoding="utf-8")
+    load(page, tmp_path / "m.onnx")
+    page.get_by_label("Size of n").fill("2")
+    page.get_by_label("Size of size").fill("7")
+    page.get_by_role("button", name="Set inputs").click()
+    expect(page.get_by_text("x float32 [2, 7]: min")).to_be_visible()
+    run(page)
+    checks = page.get_by_role("list", name="Checks")
+    expect(checks).to_contain_text("logits has 7 entries along its last axis, but vocab.json has 11")
+    expect(checks).to_contain_text("metadata.json has no value for license")
+    expect(checks).to_contain_text("vocab.json has 11 entries, but metadata.json says 12")
+    expect(checks).to_contain_text("the browser holds the files that are on disk")
+    expect(page.get_by_role("rowheader", name=long)).to_be_visible()
+    expect(page.get_by_role("row", name="f Sin")).to_be_visible()
+    expect(page.get_by_text("within 0.0001 deviations of Python’s")).to_be_visible()
+    page.get_by_label("Optimise the exposed run").check()
+    run(page)
+    page.get_by_label("Other run").select_option(index=1)
+    expect(page.get_by_role("columnheader", name="Other run, deviations apart")).to_be_visible()
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="Save log").click()
+    text = saved.value.path().read_text(encoding="utf-8")
+    assert saved.value.suggested_filename == "debug_browser.log"
+    assert text == (server.home / "debug_browser.log").read_text(encoding="utf-8")
+    assert "check Logits: FAILED" in text
+    assert "exposed, optimised, against untouched, optimised" in text
 
 
 def test_bad_files_and_inputs_are_one_sentence(page: Page, exported: Path, tmp_path: Path) -> None:

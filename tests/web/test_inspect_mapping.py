@@ -39,6 +39,7 @@ def figure(page: Page, name: str) -> str:
 
 def statistics(page: Page, name: str) -> list[float]:
     row = on.inspector(page).get_by_role("row", name=re.compile(f"^{name} "))
+    row.wait_for()
     return on.numbers(row.get_by_role("cell").all_inner_texts())
 
 

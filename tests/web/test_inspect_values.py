@@ -10,7 +10,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.web import inspecting as on
 from tests.web.serving import Server
@@ -27,7 +27,9 @@ def run(server: Server, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def shown(page: Page, *index: int) -> list[str]:
-    return on.cell(page, *index).locator("span").all_inner_texts()
+    cell = on.cell(page, *index)
+    cell.wait_for()  # all_inner_texts does not wait for the values
+    return cell.locator("span").all_inner_texts()
 
 
 def test_a_row_offers_its_raw_values(page: Page, server: Server, run: str) -> None:
@@ -304,6 +306,26 @@ def test_sliders_of_several_rows_move_together(page: Page, server: Server, run: 
         expect(view.get_by_role("slider", name="Dimension 1", exact=True)).to_have_value("3")
         cell = view.get_by_title(re.compile(r"^\[0, 3, 2, 4\] "))
         assert np.allclose(float(cell.locator("span").last.inner_text()), THEIRS[key][0, 3, 2, 4], rtol=1e-5)
+
+
+def test_a_row_that_opens_slowly_follows_linked_sliders(page: Page, server: Server, run: str) -> None:
+    first, second = on.row_of(server, run, "layers.0.mlp"), on.row_of(server, run, MLP)
+    waiting: list[Route] = []
+
+    def hold(route: Route) -> None:
+        waiting.append(route)
+
+    page.route(re.compile(rf"/rows/{second}/inspect"), hold)
+    page.goto(f"/c/{run}/row/{first}?view=values&group=none")
+    expect(on.grid(page)).to_be_visible()
+    expect(page).to_have_url(re.compile("at="))
+    page.get_by_role("checkbox", name="Link sliders across rows").check()
+    page.get_by_role("row").filter(has=page.get_by_text(MLP, exact=True)).first.click()
+    expect(on.inspector(page)).to_have_count(2)
+    page.get_by_role("spinbutton", name="Dimension 1", exact=True).fill("3")
+    page.keyboard.press("Tab")
+    waiting[0].continue_()
+    expect(on.inspector(page).nth(1).get_by_role("slider", name="Dimension 1", exact=True)).to_have_value("3")
 
 
 def test_all_of_it_works_from_the_keyboard(page: Page, server: Server, run: str) -> None:

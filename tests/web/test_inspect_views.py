@@ -234,6 +234,7 @@ def test_one_element_through_all_layers(page: Page, server: Server, run: str) ->
     view = on.inspect(page, server, run, MLP, "depth", "&at=1.2.17_4_16.25_18_12")
     expect(view.get_by_role("img", name="The element [1, 2, 17, 25] over 3 layers")).to_be_visible()
     rows = view.get_by_role("table").get_by_role("row")
+    rows.nth(3).wait_for()
     for layer in range(3):
         key = f"layers.{layer}.mlp"
         cells = on.numbers(rows.nth(layer + 1).get_by_role("cell").all_inner_texts())

@@ -62,6 +62,8 @@ def test_two_archives_are_sent_and_compared(page: Page, server: Server, tmp_path
         "failed": 0,
         "elements": 1728,
         "coverage": 1.0,
+        "rewritten": 0,
+        "inconclusive": 0,
     }
 
 

@@ -1,4 +1,4 @@
-"""What every page is held to: no error on the console, no request to another machine, no violation found by axe."""
+"""Checks for every page: no error on the console, no request to another machine, no violation found by axe."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ def axe(page: Page) -> list[str]:
 
 
 def overflows(page: Page) -> bool:
-    """Whether the page is wider than its window."""
+    """True if the page is wider than its window."""
     return bool(page.evaluate("document.documentElement.scrollWidth > window.innerWidth"))

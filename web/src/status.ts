@@ -2,7 +2,7 @@
 import type { RowLine } from "./api/types";
 
 export type Status = RowLine["status"];
-export type Tone = Exclude<Status, "alone"> | "neutral";
+export type Tone = Exclude<Status, "alone" | "rewritten" | "inconclusive"> | "neutral";
 
 export interface Sign {
   glyph: string;
@@ -17,11 +17,13 @@ export const STATUS: Record<Status, Sign> = {
   missing: { glyph: "−", label: "missing", tone: "missing", means: "only in the reference" },
   extra: { glyph: "+", label: "extra", tone: "extra", means: "only in the candidate" },
   failed: { glyph: "!", label: "failed", tone: "failed", means: "could not be read or compared; the row says why" },
+  inconclusive: { glyph: "?", label: "inconclusive", tone: "missing", means: "the reference is ill-conditioned there; it is no pass" },
+  rewritten: { glyph: "~", label: "written differently", tone: "neutral", means: "one side's own way inside a module whose inputs and outputs match; it does not count" },
   alone: { glyph: "○", label: "alone", tone: "neutral", means: "looked at, with nothing to compare it to" },
 };
 
 /** What a pair of two traces can be. */
-export const STATUSES = ["match", "mismatch", "missing", "extra", "failed"] as const satisfies readonly Status[];
+export const STATUSES = ["match", "mismatch", "missing", "extra", "failed", "inconclusive", "rewritten"] as const satisfies readonly Status[];
 
 export const VERDICT: Record<"match" | "mismatch" | "not_compared", Sign> = {
   match: STATUS.match,

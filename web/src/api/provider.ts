@@ -27,7 +27,7 @@ export interface Provider {
   about(): Promise<About>;
   comparisons(signal?: AbortSignal): Promise<Entries>;
   compare(wanted: CompareIn): Promise<Entry>;
-  demo(): Promise<Entry>;
+  demo(name: string): Promise<Entry>;
   /** The project that the server was started in, if there is one. */
   project(signal?: AbortSignal): Promise<Project | null>;
   /** The comparison behind the latest validation of an input set. */
@@ -54,7 +54,7 @@ export const provider: Provider = {
   about: () => askJson("/api/about"),
   comparisons: (signal) => askJson("/api/comparisons", { signal }),
   compare: (wanted) => askJson("/api/comparisons", { method: "POST", json: wanted }),
-  demo: () => askJson("/api/demo", { method: "POST" }),
+  demo: (name) => askJson(`/api/demo?name=${encodeURIComponent(name)}`, { method: "POST" }),
   project: async (signal) => (await askJson<{ project: Project | null }>("/api/project", { signal })).project,
   compareProject: (inputSet) => askJson("/api/project/comparison", { method: "POST", json: { input_set: inputSet } }),
   comparison: (id, signal) => askJson(at(id), { signal }),

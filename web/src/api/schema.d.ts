@@ -938,8 +938,8 @@ export interface components {
             version: string;
             /** Home */
             home: string;
-            /** Demo */
-            demo: boolean;
+            /** Demos */
+            demos: string[];
         };
         /**
          * Against
@@ -989,6 +989,29 @@ export interface components {
             barred: string | null;
         };
         /**
+         * ArgmaxChange
+         * @description The first position at which the candidate's best token is another.
+         *
+         *     gap: by how much the reference's best logit is above the one of the candidate's choice
+         *     noise: what rounding may do to that gap; below it the two are a near tie, above it the change is real
+         */
+        ArgmaxChange: {
+            /** Index */
+            index: number[];
+            /** Reference */
+            reference: number;
+            /** Candidate */
+            candidate: number;
+            /** Reference Token */
+            reference_token: string | null;
+            /** Candidate Token */
+            candidate_token: string | null;
+            gap: components["schemas"]["Num"];
+            noise: components["schemas"]["Num"];
+            /** Near Tie */
+            near_tie: boolean;
+        };
+        /**
          * Axis
          * @description An axis of an input: its length, or the name that the model gives to an open one.
          */
@@ -1033,6 +1056,42 @@ export interface components {
             entry: components["schemas"]["Entry"];
             comparison: components["schemas"]["Head"] | null;
             first: components["schemas"]["FirstRow"] | null;
+        };
+        /**
+         * Controlled
+         * @description The candidate's error beside that of a control, a run that is known to be good at the candidate's precision.
+         *
+         *     dtype: the coarsest type that the control was computed in
+         *     error, control_error: relative L2 of the candidate and of the control
+         *     rms, row, channel, element: how many times the control's error the candidate has, in the whole, in the worst row and
+         *         channel, and in the largest element
+         *     row_index, channel_index: of the worst
+         *     text: the finding in words
+         */
+        Controlled: {
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "match" | "mismatch" | "inconclusive";
+            /** Dtype */
+            dtype: string;
+            error: components["schemas"]["Num"];
+            control_error: components["schemas"]["Num"];
+            rms: components["schemas"]["Num"];
+            row: components["schemas"]["Num"];
+            /** Channel */
+            channel: components["schemas"]["Num"] | null;
+            element: components["schemas"]["Num"];
+            /** Row Index */
+            row_index: number;
+            /** Channel Index */
+            channel_index: number | null;
+            /**
+             * Text
+             * @default
+             */
+            text: string;
         };
         /** Diagnosis */
         Diagnosis: {
@@ -1107,7 +1166,7 @@ export interface components {
         };
         /**
          * Edits
-         * @description What the user changed by hand.
+         * @description Changes made by the user.
          *
          *     pairs: tensors that belong together
          *     dropped: pairs that are none
@@ -1194,7 +1253,7 @@ export interface components {
         };
         /**
          * FailedIn
-         * @description What the runtime threw, or a sentence of the page's own.
+         * @description An error message of the runtime, or with `own` one of the page.
          */
         FailedIn: {
             /** Message */
@@ -1219,7 +1278,7 @@ export interface components {
              * Part
              * @enum {string}
              */
-            part: "scale" | "shift" | "element" | "row" | "channel" | "level" | "odd_channel" | "local" | "exact" | "mask";
+            part: "scale" | "shift" | "element" | "row" | "channel" | "level" | "odd_channel" | "local" | "alone" | "exact" | "mask";
             figure: components["schemas"]["Num"];
             limit: components["schemas"]["Num"];
             /** Text */
@@ -1268,7 +1327,7 @@ export interface components {
         };
         /**
          * HaveOut
-         * @description How many bytes of the file are here.
+         * @description The number of bytes received of the file.
          */
         HaveOut: {
             /** Have */
@@ -1325,7 +1384,7 @@ export interface components {
         };
         /**
          * Histogram
-         * @description How many differences lie between two edges; `zero` of them are none at all.
+         * @description The number of differences between each two edges; `zero` counts equal elements.
          */
         Histogram: {
             /** Edges */
@@ -1336,6 +1395,30 @@ export interface components {
             zero: number;
             /** Nonfinite */
             nonfinite: number;
+        };
+        /**
+         * IdsAgreement
+         * @description The ids that differ: their number of those `compared` in each row; index, ids and tokens of the first.
+         */
+        IdsAgreement: {
+            /** Different */
+            different: number;
+            /** Compared */
+            compared: number;
+            /** Reference Length */
+            reference_length: number;
+            /** Candidate Length */
+            candidate_length: number;
+            /** Index */
+            index: number[] | null;
+            /** Reference */
+            reference: number | null;
+            /** Candidate */
+            candidate: number | null;
+            /** Reference Token */
+            reference_token: string | null;
+            /** Candidate Token */
+            candidate_token: string | null;
         };
         /** InputOut */
         InputOut: {
@@ -1383,7 +1466,7 @@ export interface components {
         };
         /**
          * InspectOut
-         * @description What there is to look at: the layout both sides were compared in, and each side as it lies.
+         * @description The tensors of a row to inspect: in the layout they were compared in, and each side as stored.
          *
          *     third: the third tensor in the layout of the other two; null where it cannot be brought into it
          *     changed: the sides whose files no longer hold what was compared
@@ -1421,6 +1504,8 @@ export interface components {
          *     residual: how far apart, in steps of the candidate's type; `limit` is what still counts as rounding
          *     reason: why it does not fit, or cannot be judged; then `record_next` says what to record
          *     lacks_params: whether it cannot be judged because parameters were not recorded
+         *     ill_conditioned: whether it cannot be judged because the reference's own result is off by more than the candidate's,
+         *         and one rounding of its inputs moves it as far
          */
         Isolated: {
             /**
@@ -1441,6 +1526,11 @@ export interface components {
              * @default false
              */
             lacks_params: boolean;
+            /**
+             * Ill Conditioned
+             * @default false
+             */
+            ill_conditioned: boolean;
         };
         /**
          * JudgeIn
@@ -1497,7 +1587,7 @@ export interface components {
              * Status
              * @enum {string}
              */
-            status: "match" | "mismatch" | "missing" | "extra" | "failed" | "alone";
+            status: "match" | "mismatch" | "missing" | "extra" | "failed" | "rewritten" | "inconclusive" | "alone";
             /** Reason */
             reason: string | null;
             /** Mismatched */
@@ -1509,7 +1599,7 @@ export interface components {
         };
         /**
          * JudgingBasis
-         * @description What other tolerances can be judged by without the data.
+         * @description The figures from which other tolerances can be judged without the data.
          *
          *     elements .. sampled: the fields of `measure.Envelope`
          *     both_nan, conflicting: elements that are NaN on both sides; NaN or Inf that the other side does not share
@@ -1582,6 +1672,36 @@ export interface components {
             path: string;
             /** Bytes */
             bytes: number;
+        };
+        /**
+         * LogitsAgreement
+         * @description The agreement of two sides' logits, position by position.
+         *
+         *     looked_at: how many positions were, from the front; `not_finite` of them hold NaN or +Inf and are left out
+         *     same_argmax: the share of positions with the same best token
+         *     shared_top_k: the share of the `top_k` best tokens that both sides have in common
+         *     mean_kl, max_kl: divergence of the candidate's distribution from the reference's, in nats
+         */
+        LogitsAgreement: {
+            /** Vocab Size */
+            vocab_size: number;
+            /** Positions */
+            positions: number;
+            /** Looked At */
+            looked_at: number;
+            /** Not Finite */
+            not_finite: number;
+            /** Same Argmax */
+            same_argmax: components["schemas"]["Num"] | null;
+            /** Top K */
+            top_k: number;
+            /** Shared Top K */
+            shared_top_k: components["schemas"]["Num"] | null;
+            /** Mean Kl */
+            mean_kl: components["schemas"]["Num"] | null;
+            /** Max Kl */
+            max_kl: components["schemas"]["Num"] | null;
+            first_argmax: components["schemas"]["ArgmaxChange"] | null;
         };
         /** MappingIn */
         MappingIn: {
@@ -1686,13 +1806,15 @@ export interface components {
         };
         /**
          * ModelIn
-         * @description An .onnx file on this machine, or an upload of it with the files that belong to it.
+         * @description An .onnx file on this machine, an upload of it with the files that belong to it, or its address.
          */
         ModelIn: {
             /** Path */
             path?: string | null;
             /** Upload */
             upload?: string | null;
+            /** Url */
+            url?: string | null;
         };
         /**
          * ModelOut
@@ -1736,14 +1858,15 @@ export interface components {
          * @description A remark on the whole comparison, or on the row of `key`.
          *
          *     code: "no_cause" where no cause that was tested explains the row, "not_searched" where there was no time to look
-         *         for one, "record_next" for what to record to know more, "omission" for what was left out and decides
+         *         for one, "record_next" for what to record to know more, "omission" for what was left out and decides,
+         *         "control" for what a control could not tell
          */
         Note: {
             /**
              * Code
              * @enum {string}
              */
-            code: "no_cause" | "not_searched" | "record_next" | "omission" | "other";
+            code: "no_cause" | "not_searched" | "record_next" | "omission" | "control" | "other";
             /** Key */
             key: string | null;
             /** Text */
@@ -1761,7 +1884,10 @@ export interface components {
         };
         /**
          * OptionsIn
-         * @description How to compare; what is left out keeps the default of `firstdiff compare`. `tolerances` is the text of a file.
+         * @description Options of a comparison; omitted ones have the default of `firstdiff compare`.
+         *
+         *     `tolerances` and `map` are the texts of such files.
+         *     control: whether the third trace is known to be good at the candidate's precision, and judges it
          */
         OptionsIn: {
             /** Atol */
@@ -1775,6 +1901,8 @@ export interface components {
             equal_nan: boolean;
             /** Tolerances */
             tolerances?: string | null;
+            /** Map */
+            map?: string | null;
             /**
              * Allow Missing
              * @default false
@@ -1790,6 +1918,16 @@ export interface components {
              * @default false
              */
             allow_partial: boolean;
+            /**
+             * Strict Functions
+             * @default false
+             */
+            strict_functions: boolean;
+            /**
+             * Control
+             * @default false
+             */
+            control: boolean;
             /** Layer Offset */
             layer_offset?: number | null;
             /**
@@ -1810,7 +1948,7 @@ export interface components {
         };
         /**
          * OutputDistance
-         * @description How far one output of a run is from another's, in standard deviations of the other.
+         * @description The distance of one output of a run from another run's, in standard deviations of the latter.
          */
         OutputDistance: {
             /** Name */
@@ -1849,7 +1987,7 @@ export interface components {
              * Status
              * @enum {string}
              */
-            status: "match" | "mismatch" | "missing" | "extra" | "failed" | "alone";
+            status: "match" | "mismatch" | "missing" | "extra" | "failed" | "rewritten" | "inconclusive" | "alone";
             /** Reason */
             reason: string | null;
             reference: components["schemas"]["TensorInfo"] | null;
@@ -1882,11 +2020,14 @@ export interface components {
              */
             origin_estimated: boolean;
             isolated: components["schemas"]["Isolated"] | null;
+            logits: components["schemas"]["LogitsAgreement"] | null;
+            ids: components["schemas"]["IdsAgreement"] | null;
             systematic: components["schemas"]["Systematic"] | null;
+            controlled: components["schemas"]["Controlled"] | null;
         };
         /**
          * Pairing
-         * @description How the two tensors were found to belong together; `alternatives` are keys of other candidates.
+         * @description The method and confidence by which two tensors were paired; `alternatives` are keys of other candidates.
          */
         Pairing: {
             /** Method */
@@ -1900,7 +2041,7 @@ export interface components {
         };
         /**
          * Progress
-         * @description How far a comparison has come; `done` and `total` are files or bytes of a stage, `first` differs first so far.
+         * @description The progress of a comparison: `done` of `total` files or bytes of a stage; `first` differs first so far.
          */
         Progress: {
             /** Stage */
@@ -2106,7 +2247,7 @@ export interface components {
              * Status
              * @enum {string}
              */
-            status: "match" | "mismatch" | "missing" | "extra" | "failed" | "alone";
+            status: "match" | "mismatch" | "missing" | "extra" | "failed" | "rewritten" | "inconclusive" | "alone";
             /** Reason */
             reason: string | null;
             /** Reference Shape */
@@ -2295,6 +2436,16 @@ export interface components {
             /** Elements */
             elements: number;
             coverage: components["schemas"]["Num"];
+            /**
+             * Rewritten
+             * @default 0
+             */
+            rewritten: number;
+            /**
+             * Inconclusive
+             * @default 0
+             */
+            inconclusive: number;
         };
         /**
          * Systematic
@@ -2333,7 +2484,10 @@ export interface components {
         };
         /**
          * TableOut
-         * @description Every tensor of a run, in order; `first` is the first row further than `limit` from Python's.
+         * @description Every tensor of a run, in order.
+         *
+         *     first: the first row further than `limit` from Python's
+         *     first_torch: the first row further than that from torch's
          */
         TableOut: {
             /** Rows */
@@ -2341,6 +2495,8 @@ export interface components {
             limit: components["schemas"]["Num"];
             /** First */
             first: number | null;
+            /** First Torch */
+            first_torch: number | null;
         };
         /**
          * TensorInfo
@@ -2408,8 +2564,8 @@ export interface components {
         };
         /**
          * Tolerance
-         * @description What was allowed of a single element: `k * eps * (scale + |r|)` for the rules `default` and `eps`, for the others
-         *     `atol + rtol * |r|`. Rule `default` looks at more than elements: `Systematic` has it.
+         * @description The tolerance of a single element: `k * eps * (scale + |r|)` for the rules `default` and `eps`, for the others
+         *     `atol + rtol * |r|`. Rule `default` also tests the form of the difference: see `Systematic`.
          */
         Tolerance: {
             /** Rule */
@@ -2612,7 +2768,9 @@ export interface operations {
     };
     open_demo: {
         parameters: {
-            query?: never;
+            query?: {
+                name?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;

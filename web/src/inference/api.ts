@@ -14,7 +14,7 @@ export type ValueType = Schemas["ValueType"];
 export type Statistics = Schemas["Statistics"];
 export type Provider = Run["provider"];
 export type InputsIn = Partial<Schemas["InputsIn"]> & Pick<Schemas["InputsIn"], "kind">;
-export type GivenFile = { path: string } | { upload: string };
+export type GivenFile = { path: string } | { upload: string } | { url: string };
 
 export interface Part {
   readonly feeds: readonly string[];

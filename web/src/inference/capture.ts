@@ -94,8 +94,9 @@ class Capture {
       this.#watching.say(`part ${number}: ${sent.length} values, ${sizeText(total)}, ${duration(seconds)}`);
       for (const { name, dtype, shape } of sent) this.#watching.say(`  ${name}: ${dtype} ${shapeText(shape)}`, true);
       this.#watching.progress(0.8 * part.done);
-      const kept = new Set(part.kept);
-      held = new Map([...held, ...found].filter(([name]) => kept.has(name) || inputs.has(name)));
+      // what this part neither read nor gave may be for a later one
+      const [kept, seen] = [new Set(part.kept), new Set([...part.feeds, ...part.values])];
+      held = new Map([...held, ...found].filter(([name]) => kept.has(name) || inputs.has(name) || !seen.has(name)));
     }
   }
 

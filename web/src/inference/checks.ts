@@ -42,6 +42,16 @@ function checkVocabulary(model: Model, files: readonly LoadedFile[]): Check {
   return { name, passed: true, text: `${vocabulary.size} entries, the first ten are equal` };
 }
 
+/** Compares what was computed: a model may leave the last axis of its logits open. */
+export function checkLogits(model: Model, shapes: ReadonlyMap<string, readonly number[]>): Check | null {
+  const { vocabulary } = model;
+  const name = [...shapes.keys()].find((output) => output.includes("logit")) ?? (shapes.size === 1 ? [...shapes.keys()][0] : undefined);
+  const size = name === undefined ? undefined : shapes.get(name)?.at(-1);
+  if (!vocabulary || name === undefined || size === undefined) return null;
+  const passed = size === vocabulary.size;
+  return { name: "Logits", passed, text: `${name} has ${size} entries along its last axis, ${passed ? "as" : "but"} ${vocabulary.file} has ${vocabulary.size}` };
+}
+
 export function entriesOf(data: ArrayBuffer): string[] {
   try {
     let held: unknown = JSON.parse(new TextDecoder().decode(data));

@@ -5,7 +5,7 @@ import { asNumber, metric, shape as shapeText, type Num } from "../format";
 import { sendFiles } from "../start/upload";
 import { inference, largest, type InputsIn, type Model, type Provider, type Run, type Statistics, type Table } from "./api";
 import { captureRun, type LoadedFile } from "./capture";
-import { checkModel, describe, entriesOf, type Check } from "./checks";
+import { checkLogits, checkModel, describe, entriesOf, type Check } from "./checks";
 import { Log } from "./log.svelte";
 import type { Tensor } from "./runtime";
 
@@ -27,10 +27,11 @@ export class InferenceState {
   other = $state<string | null>(null);
   #files: LoadedFile[] = [];
 
-  /** Opens the model of a path or of chosen files, and loads its files into the browser. */
+  /** Opens the model of a path, an address or chosen files, and loads its files into the browser. */
   load(path: string, files: readonly File[]): Promise<void> {
     return this.#work("Loading the model", async () => {
-      const given = files.length ? { upload: await this.#send(files) } : { path };
+      const place = /^https?:\/\//i.test(path.trim()) ? { url: path.trim() } : { path };
+      const given = files.length ? { upload: await this.#send(files) } : place;
       await this.show(await inference.open(given));
     });
   }
@@ -97,12 +98,21 @@ export class InferenceState {
     });
     this.run = run;
     if (run.state === "failed") throw new Error(run.error ?? "The run failed.");
+    this.#checkLogits(outputs);
     for (const line of finalWords(run)) this.log.say(line);
     for (const line of run.left_out) this.log.say(line);
     this.model = await inference.model(id);
     if (prepared) return;
     await this.showTable(null);
     if (this.log.positions) this.#logPositions(outputs);
+  }
+
+  #checkLogits(outputs: ReadonlyMap<string, Tensor>): void {
+    const shapes = new Map([...outputs].filter(([, { type }]) => type.startsWith("float")).map(([name, { dims }]) => [name, dims]));
+    const check = checkLogits(this.#opened(), shapes);
+    if (!check) return;
+    this.checks = [...this.checks, check];
+    this.log.say(`check ${check.name}: ${check.passed ? "ok" : "FAILED"}: ${check.text}`);
   }
 
   async showTable(other: string | null): Promise<void> {
@@ -113,6 +123,8 @@ export class InferenceState {
     const row = first === null ? null : rows[first];
     if (row) this.log.say(`first tensor further than ${limit} deviations from Python's: ${row.name} (${row.op}), ${metric(row.python?.distance)} deviations`);
     else if (this.model?.python) this.log.say(`all ${rows.length} tensors are within ${limit} deviations of Python's`);
+    const apart = this.table.first_torch === null ? null : rows[this.table.first_torch];
+    if (apart) this.log.say(`first tensor that differs from torch's: ${apart.name} (${apart.op}), ${metric(apart.torch?.distance)} deviations from ${apart.torch?.name}`);
     if (!this.log.statistics) return;
     for (const { name, op, statistics, python } of rows) {
       this.log.say(`${name} (${op}): ${words(statistics)}${python ? `; Python ${words(python.statistics)}, ${metric(python.distance, 3)} deviations apart` : ""}`);

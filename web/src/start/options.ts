@@ -13,6 +13,8 @@ export interface OptionsForm {
   allowMissing: boolean;
   allowExtra: boolean;
   allowPartial: boolean;
+  strictFunctions: boolean;
+  control: boolean;
   strictLayout: boolean;
   isolate: boolean;
 }
@@ -28,6 +30,8 @@ export const NO_OPTIONS: Readonly<OptionsForm> = {
   allowMissing: false,
   allowExtra: false,
   allowPartial: false,
+  strictFunctions: false,
+  control: false,
   strictLayout: false,
   isolate: false,
 };
@@ -45,6 +49,8 @@ export function optionsOf(form: OptionsForm): Options {
     allow_missing: form.allowMissing,
     allow_extra: form.allowExtra,
     allow_partial: form.allowPartial,
+    strict_functions: form.strictFunctions,
+    control: form.control,
     layout: form.strictLayout ? "strict" : "auto",
     isolate: form.isolate,
   };
@@ -86,6 +92,8 @@ export function changedOptions(form: OptionsForm): string[] {
     [form.allowMissing, "missing allowed"],
     [form.allowExtra, "extra allowed"],
     [form.allowPartial, "parts allowed"],
+    [form.strictFunctions, "functions counted"],
+    [form.control, "third trace is a control"],
     [form.strictLayout, "strict layout"],
     [form.isolate, "operations alone"],
   ];

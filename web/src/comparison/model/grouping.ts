@@ -2,7 +2,7 @@ import type { Status } from "../../status";
 import type { RowLine } from "./types";
 
 /** Worst first. */
-const SEVERITY: readonly Status[] = ["mismatch", "failed", "missing", "extra", "match", "alone"];
+const SEVERITY: readonly Status[] = ["mismatch", "failed", "inconclusive", "missing", "extra", "rewritten", "match", "alone"];
 
 export type GroupBy = "layer" | "name" | "verdict" | "none";
 
@@ -95,7 +95,7 @@ function layerPrefix(rows: readonly RowLine[]): string {
 }
 
 function group(title: string, rows: readonly RowLine[], prefix: string): Group {
-  const counts: Record<Status, number> = { match: 0, mismatch: 0, missing: 0, extra: 0, failed: 0, alone: 0 };
+  const counts: Record<Status, number> = { match: 0, mismatch: 0, missing: 0, extra: 0, failed: 0, rewritten: 0, inconclusive: 0, alone: 0 };
   for (const row of rows) counts[row.status] += 1;
   return { id: title, title, prefix, rows, counts };
 }

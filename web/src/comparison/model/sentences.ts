@@ -10,7 +10,10 @@ export function allowed(tolerance: Tolerance): string {
     return `${atol} (${precise(tolerance.k)} times the recorded floor of ${precise(tolerance.floor)})`;
   }
   const text = `${atol} + ${precise(tolerance.rtol)} × |reference|`;
-  if (tolerance.rule === "default") return `${text} (default: ${precise(tolerance.k)} × eps × (std + |reference|))`;
+  if (tolerance.rule === "default") {
+    const counts = `${text} (${precise(tolerance.k)} × eps × (std + |reference|))`;
+    return `healthy noise, by the form of the difference; elements count as mismatched beyond ${counts}`;
+  }
   return `${text} (${tolerance.source})`;
 }
 
@@ -86,5 +89,5 @@ export function outcomeWords(verdict: Verdict, summary: Summary): string {
   if (verdict === "match") return "Every tensor that was compared matches.";
   const compared = summary.match + summary.mismatch;
   if (summary.mismatch > 0) return `${count(summary.mismatch)} of ${counted(compared, "pair")} differ.`;
-  return "No pair differs, but tensors are missing, extra or unreadable.";
+  return "No pair differs, but tensors are missing, extra, inconclusive or unreadable.";
 }

@@ -30,6 +30,8 @@ export class Inspection {
   /** The heat maps as they were left, to come back to. */
   heat: Heat | null = null;
   readonly #latest = new Latest();
+  /** Moves of linked sliders that came before the shape was known. */
+  readonly #early = new Map<number, number>();
   #scheduled: Promise<void> | null = null;
   #shownPart = "";
 
@@ -78,7 +80,7 @@ export class Inspection {
       this.layout = await this.address.layout();
       this.changed = this.layout.changed;
       this.alone = this.layout.reference ? "reference" : "candidate";
-      this.look = fromQuery(query, this.shape) ?? this.#startingLook();
+      this.look = this.#movedBy(this.#early, fromQuery(query, this.shape) ?? this.#startingLook());
       await this.#load();
     } catch (error) {
       this.problem = sentence(error);
@@ -90,8 +92,12 @@ export class Inspection {
   }
 
   #startingLook(): Looking {
-    let look = firstLook(this.shape);
-    if (linked.on) for (const [dim, to] of linked.places) if (dim < this.shape.length) look = moved(look, this.shape, dim, to);
+    const look = firstLook(this.shape);
+    return linked.on ? this.#movedBy(linked.places, look) : look;
+  }
+
+  #movedBy(moves: ReadonlyMap<number, number>, look: Looking): Looking {
+    for (const [dim, to] of moves) if (dim < this.shape.length) look = moved(look, this.shape, dim, to);
     return look;
   }
 
@@ -107,7 +113,8 @@ export class Inspection {
   }
 
   follow(dim: number, to: number): void {
-    if (dim < this.shape.length) void this.change(moved(this.look, this.shape, dim, to));
+    if (!this.layout) this.#early.set(dim, to);
+    else if (dim < this.shape.length) void this.change(moved(this.look, this.shape, dim, to));
   }
 
   show(dims: number[]): void {
