@@ -1,4 +1,4 @@
-"""firstdiff: where two runs of the same model part ways, and why.
+"""firstdiff: find where two runs of the same model diverge, and why.
 
 import firstdiff as fd
 fd.compare("reference.trace", "candidate.trace").first_divergence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from firstdiff.capturing import tap as tap
     from firstdiff.checks import check as check
     from firstdiff.comparing import compare as compare
+    from firstdiff.comparing import compare_distributions as compare_distributions
     from firstdiff.readers import open_trace as open_trace
     from firstdiff.reports.assertion import assert_match as assert_match
     from firstdiff.trace import Trace as Trace
@@ -31,6 +32,7 @@ _PUBLIC = {
     "capture_onnx": "firstdiff.capturing",
     "check": "firstdiff.checks",
     "compare": "firstdiff.comparing",
+    "compare_distributions": "firstdiff.comparing",
     "compare_onnx": "firstdiff.workflows.onnx_compare",
     "load_golden": "firstdiff.workflows.golden_inputs",
     "open_trace": "firstdiff.readers",
@@ -45,6 +47,7 @@ __all__ = [
     "capture_onnx",
     "check",
     "compare",
+    "compare_distributions",
     "compare_onnx",
     "load_golden",
     "open_trace",

@@ -1,4 +1,4 @@
-"""`python -m firstdiff`: the command line, where its script is not on the path."""
+"""`python -m firstdiff`: the command line without the installed script."""
 
 from firstdiff.cli.main import main
 

@@ -1,4 +1,4 @@
-"""The element types tensors come in: one name each, numpy's view of them, and how coarse they are."""
+"""The dtypes of tensors: their names, numpy dtypes and eps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong for a user: every text is one sentence that says what was found and what to do."""
+"""Errors shown to users: each message is one sentence that says what was found and what to do."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The entry points of installed packages, straight from their files.
+"""Read the entry points of installed packages from their files.
 
-`importlib.metadata` gives the same, but takes longer to load and to look than many a command takes to run.
+`importlib.metadata` gives the same, but takes longer to import and search than many commands take to run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON that is always valid, whatever the numbers in it."""
+"""Read and write JSON with NaN and infinities as strings, so that it is always valid."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def from_plain(kind: type[T], value: Any) -> T:
 
 @cache
 def _reader(hint: Any) -> Callable[[Any], Any]:
-    """What turns JSON's own types into a value of that type."""
+    """Return a function that converts parsed JSON to a value of type `hint`."""
     if hint is float:
         return lambda value: float(value) if isinstance(value, str) else value
     if is_dataclass(hint):

@@ -1,7 +1,7 @@
-"""Memory for large arrays, used again once nobody sees it: touching fresh memory takes several times the filling.
+"""Reuse the memory of large arrays: the first write to fresh memory takes several times longer.
 
-An array that shows a part of another holds on to the one that owns the memory, so its owner's count of references
-tells whether it is in use. Where Python does not count so, memory is simply fresh.
+A view holds a reference to the array that owns the memory, so the owner's reference count tells whether it is in use.
+Where Python does not count references so, memory is always fresh.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _references(owners: list[np.ndarray], place: int) -> int:
 
 
 def _unseen() -> int | None:
-    """What `_references` says of memory that only the list holds; None where it does not rise with every view."""
+    """Return the `_references` of memory that only the list holds; None if views do not raise it."""
     if not hasattr(sys, "getrefcount") or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
     owners = [np.empty(16, np.uint8)]

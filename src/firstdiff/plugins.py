@@ -1,6 +1,6 @@
-"""The hooks: what firstdiff does in several ways is a table of entry points, its own and strangers' alike.
+"""Plugin hooks: tables of entry points, for firstdiff's own parts and those of other packages.
 
-A package adds to a table with `[project.entry-points."firstdiff.readers"]`; `docs/plugins.md` tells what each takes.
+A package adds to a table with `[project.entry-points."firstdiff.readers"]`; `docs/plugins.md` describes each.
 """
 
 from __future__ import annotations

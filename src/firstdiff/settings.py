@@ -1,4 +1,4 @@
-"""Bounds and places, from the environment."""
+"""Limits and folders, from environment variables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Limits:
-    """How far an archive may unpack before it is taken for a bomb.
+    """Limits on unpacking archives, against zip bombs.
 
     max_unpacked: bytes in all (FIRSTDIFF_MAX_UNPACKED)
     max_ratio: unpacked by packed size, beyond `free_unpacked` bytes (FIRSTDIFF_MAX_RATIO)
@@ -40,7 +40,7 @@ class Limits:
 
 
 def cache_folder() -> Path:
-    """Where unpacked members and compiled code are kept: FIRSTDIFF_CACHE, or the system's place for caches."""
+    """Return the folder for unpacked members and compiled code: FIRSTDIFF_CACHE, or the system's cache folder."""
     if stated := os.environ.get("FIRSTDIFF_CACHE"):
         return Path(stated).expanduser()
     if sys.platform == "win32":

@@ -1,4 +1,4 @@
-"""A walk through memory written as a recipe, and what kind of change it is."""
+"""Write a stride search's result as a recipe, and classify the layout change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`b s h[tp] d`: what a recorder says about the axes of a tensor, and the recipe that follows from it."""
+"""Parse recorded dimension names such as `b s h[tp] d`, and derive a recipe from those of both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that come out of a recipe: read from what they are made of, when asked, and only as far as asked."""
+"""Tensors that a recipe makes, read lazily from their sources."""
 
 from __future__ import annotations
 

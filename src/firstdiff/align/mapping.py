@@ -1,4 +1,4 @@
-"""Two slices laid side by side by hand: which dimensions of each side are shown, and where the others are held."""
+"""Compare two slices with dimensions mapped by hand: those shown of each side, and the indices of the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from firstdiff.trace import Source
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What is seen of one side.
+    """The slice of one side.
 
     shown: dimensions to show, in the order to show them in
     fixed: the index at which each of the others is held; 0 if it is not named
@@ -25,7 +25,7 @@ class Slice:
     fixed: Mapping[int, int]
 
     def of(self, source: Source, side: str) -> np.ndarray:
-        """The values; UsageError says what is not there."""
+        """Return the values of the slice; UsageError if a dimension or index does not exist."""
         dimensions = len(source.shape)
         wrong = [axis for axis in (*self.shown, *self.fixed) if not 0 <= axis < dimensions]
         if wrong or len(set(self.shown)) < len(self.shown):

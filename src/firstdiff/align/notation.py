@@ -1,4 +1,4 @@
-"""`b s (h=8 d) -> s b h d`: axes by name, and how a shape gives them sizes."""
+"""Parse the notation `b s (h=8 d) -> s b h d`, and solve for the sizes of its axes from a shape."""
 
 from __future__ import annotations
 

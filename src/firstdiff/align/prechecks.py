@@ -1,4 +1,4 @@
-"""Cheap necessary conditions: recipes move values about and change none, so both sides must hold the same ones."""
+"""Cheap pre-checks before a layout search: recipes only move values, so both sides must hold the same ones."""
 
 from __future__ import annotations
 

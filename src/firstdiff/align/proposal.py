@@ -1,4 +1,4 @@
-"""Candidate recipes: what a strategy prepared, the order of axes a search found, and the score of both."""
+"""Candidate recipes: the steps of a strategy, the order of axes that a search found, and their score."""
 
 from __future__ import annotations
 

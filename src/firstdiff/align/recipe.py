@@ -1,4 +1,4 @@
-"""Recipes: the steps that bring each side of a pair into one layout, as text and as what they make of tensors.
+"""Recipes: the steps that bring each side of a pair into one layout, parsed from text and applied to tensors.
 
 >>> str(Recipe.parse("b s h d -> s (b h) d | [0:4]"))
 'b s h d -> s (b h) d | [0:4]'

@@ -1,4 +1,4 @@
-"""Samples of a pair: values at fixed positions, and whether two of them are the same number up to noise."""
+"""Sample a pair at fixed positions, and test samples for equality up to noise."""
 
 from __future__ import annotations
 

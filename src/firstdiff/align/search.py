@@ -1,7 +1,7 @@
-"""Search a pair for the recipe that relates it: strategies from the plain to the unusual, at every level of noise.
+"""Search for the recipe that relates a pair: strategies from common to unusual, at every level of noise.
 
-The first recipe that fits ends the search. One that merely looks better is no fit: it must agree nearly everywhere,
-and far above what so many attempts would reach by chance.
+The first recipe that fits ends the search. To fit, it must agree nearly everywhere, and far better than chance
+allows after so many attempts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The result of a layout search, and the layout rule: which recipes may be a match."""
+"""The result of a layout search, and the rule for recipes that count as a match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors in parts on one side or on both: fused q, k and v, gate and up, and the shards of parallel ranks."""
+"""Solve layouts of split tensors: fused q, k and v, gate and up, and the shards of parallel ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of a recipe: permute and reshape, crop, and what every step has: a text, a definition, a view."""
+"""The steps of a recipe: rearrange (permute and reshape), crop, and the interface of every step."""
 
 from __future__ import annotations
 

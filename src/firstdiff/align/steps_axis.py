@@ -1,4 +1,4 @@
-"""Steps along one axis: chunks, heads, q, k and v in another order, rotary pairs interleaved or in halves."""
+"""Steps along one axis: reorder chunks, heads, q, k and v; interleave or split rotary pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several tensors made one: shards side by side, replicas on top of each other, partial sums added up."""
+"""Steps that join several tensors: concatenate shards, stack replicas, add partial sums."""
 
 from __future__ import annotations
 

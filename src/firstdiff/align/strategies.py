@@ -1,4 +1,4 @@
-"""Ways to relate two layouts: each prepares a pair so that only the order of its axes is left to find."""
+"""Strategies of the layout search: each prepares a pair so that only the order of axes is left to find."""
 
 from __future__ import annotations
 

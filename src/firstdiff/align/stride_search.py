@@ -1,4 +1,4 @@
-"""Find how one tensor's C order walks through another's memory, from the values alone.
+"""Find the strides at which one tensor's C order reads another's memory, from the values alone.
 
 Any mix of permutations, flattening and unflattening sends element p of one tensor to element sum(stride * digit) of
 the other, where the digits are those of p in some mixed radix. The first element stays first and the last stays last,

@@ -1,7 +1,7 @@
 """Tensors as strided views of their sources: rearranging moves no data until a window is read.
 
-The C order of `axes` is the C order of the tensor, whatever its shape is: axes are as fine as the views need, a shape
-is only how they are read. Axes of 1 are left out, and every tile is a box of the axes' index space.
+The C order of `axes` is the C order of the tensor, whatever its shape: axes are as fine as the views need. Axes of 1
+are left out, and every tile is a box of the axes' index space.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sound against sound: delay, gain, clicks, clipping, in figures, in words and as a picture."""
+"""Compare audio: delay, gain, clicks, clipping, as metrics, sentences and a picture."""
 
 from firstdiff.audio.comparison import compare_audio
 from firstdiff.audio.marks import SoundPair, compare_marked, marked, picture_of

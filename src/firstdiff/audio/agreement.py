@@ -1,4 +1,4 @@
-"""How well two aligned sounds agree, before and after gain and offset are taken out."""
+"""Agreement of two aligned signals, before and after removing gain and offset."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Agreement:
 
     @property
     def offset(self) -> float:
-        """What the candidate has beyond the reference times the gain."""
+        """The DC offset of the candidate after the gain."""
         if not self.count:
             return 0.0
         return (self.r + self.d) / self.count / self.scale - self.gain * self.r / self.count
@@ -75,23 +75,23 @@ class Agreement:
 
 
 def shared_blocks(reference: Sound, candidate: Sound) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """What both sides have, block by block; samples that are not finite on one side are silent on both."""
-    for start, ours, theirs, _ in _blocks(reference, candidate):
-        yield start, ours, theirs
+    """Yield the shared frames block by block; samples that are not finite on one side are 0 on both."""
+    for start, ref, cand, _ in _blocks(reference, candidate):
+        yield start, ref, cand
 
 
 def measure_agreement(reference: Sound, candidate: Sound, *, scale: float = 1.0) -> Agreement:
     """The sums over the shared part. Both sides start at the same frame; shift the later one first."""
     total, bad = np.zeros(5), 0
     first, last = shared_range(reference, candidate)
-    for _, ours, theirs, left_out in _blocks(reference, candidate):
+    for _, ref, cand, left_out in _blocks(reference, candidate):
         bad += left_out
-        difference = theirs * scale - ours
+        difference = cand * scale - ref
         total += (
-            ours.sum(),
+            ref.sum(),
             difference.sum(),
-            np.vdot(ours, ours),
-            np.vdot(ours, difference),
+            np.vdot(ref, ref),
+            np.vdot(ref, difference),
             np.vdot(difference, difference),
         )
     return Agreement((last - first) * reference.channels - bad, scale, *(float(value) for value in total))
@@ -107,9 +107,9 @@ def _blocks(reference: Sound, candidate: Sound) -> Iterator[tuple[int, np.ndarra
     first, last = shared_range(reference, candidate)
     for start in range(first, last, BLOCK):
         stop = min(start + BLOCK, last)
-        ours, theirs = reference.raw(start, stop), candidate.raw(start, stop)
-        good = np.isfinite(ours) & np.isfinite(theirs)
+        ref, cand = reference.raw(start, stop), candidate.raw(start, stop)
+        good = np.isfinite(ref) & np.isfinite(cand)
         bad = int(good.size - good.sum())
         if bad:
-            ours, theirs = np.where(good, ours, 0.0), np.where(good, theirs, 0.0)
-        yield start, ours, theirs, bad
+            ref, cand = np.where(good, ref, 0.0), np.where(good, cand, 0.0)
+        yield start, ref, cand, bad

@@ -1,4 +1,4 @@
-"""A picture in memory: lines, filled columns, images and labels."""
+"""An image in memory to draw on: lines, filled columns, images and labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clicks: jumps that stand out from what is around them, and the period at which they come."""
+"""Detect clicks, jumps that stand out from their surroundings, and their period."""
 
 from __future__ import annotations
 

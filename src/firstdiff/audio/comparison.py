@@ -1,4 +1,4 @@
-"""Compare two sounds: delay, gain, polarity, offset, and what is left."""
+"""Compare two signals: delay, gain, polarity, offset, and the residual."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def compare_audio(
     axis, candidate_axis: the one that counts samples; the longest if left out
     """
     fourier()
-    ours = sound_of(reference, sample_rate, axis)
-    theirs = sound_of(candidate, sample_rate if candidate_rate is None else candidate_rate, candidate_axis)
-    sides = _Side(ours), _Side(theirs)
+    ref = sound_of(reference, sample_rate, axis)
+    cand = sound_of(candidate, sample_rate if candidate_rate is None else candidate_rate, candidate_axis)
+    sides = _Side(ref), _Side(cand)
     report = _related(sides[0], sides[1])
-    if ours.rate != theirs.rate:
-        report = _or_only_the_rate_differs(report, ours, theirs)
+    if ref.rate != cand.rate:
+        report = _or_only_the_rate_differs(report, ref, cand)
     return replace(report, verdict=in_words(report))
 
 
@@ -86,45 +86,45 @@ class _Side:
 
 def _related(one: _Side, other: _Side) -> AudioReport:
     ready = prepare(one.sound, other.sound)
-    ours, theirs = ready.reference, ready.candidate
-    plain = measure_agreement(ours, theirs)
+    reference, candidate = ready.reference, ready.candidate
+    plain = measure_agreement(reference, candidate)
     same_size = (one.sound.frames, one.sound.channels, one.sound.rate) == (
         *(other.sound.frames, other.sound.channels, other.sound.rate),
     )
     unclear = one.levels.nan + one.levels.inf + other.levels.nan + other.levels.inf
     bare = AudioReport(
         verdict="",
-        sample_rate=ours.rate,
+        sample_rate=reference.rate,
         reference=one.info(),
         candidate=other.info(),
         identical=same_size and plain.dd == 0 and not unclear,
         snr_db=plain.snr_db if plain.rr > 0 else None,
         si_snr_db=plain.si_snr_db,
-        log_mel_db=log_mel_distance(ours, theirs, *shared_range(ours, theirs)),
-        reference_coverage=_coverage(ours, theirs),
-        candidate_coverage=_coverage(theirs, ours),
+        log_mel_db=log_mel_distance(reference, candidate, *shared_range(reference, candidate)),
+        reference_coverage=_coverage(reference, candidate),
+        candidate_coverage=_coverage(candidate, reference),
         notes=ready.notes,
     )
     if one.levels.silent or other.levels.silent or not plain.count:
         return bare
-    return _aligned(bare, ours, theirs, plain)
+    return _aligned(bare, reference, candidate, plain)
 
 
-def _aligned(bare: AudioReport, ours: Sound, theirs: Sound, plain: Agreement) -> AudioReport:
+def _aligned(bare: AudioReport, reference: Sound, candidate: Sound, plain: Agreement) -> AudioReport:
     """With the delay taken out, then the gain, then the rest looked at."""
-    levels = measure_levels(ours), measure_levels(theirs)
-    delay = _no_delay(ours, plain)
+    levels = measure_levels(reference), measure_levels(candidate)
+    delay = _no_delay(reference, plain)
     if delay is None:
-        centred = Centred(ours, levels[0].mean), Centred(theirs, levels[1].mean)
+        centred = Centred(reference, levels[0].mean), Centred(candidate, levels[1].mean)
         delay = find_delay(*centred, levels[0].energies)
     if delay is None:
-        return replace(bare, drift=find_drift(ours, theirs, levels[0].energies))
-    shifted, found, delay = _best_shift(ours, theirs, delay, levels)
+        return replace(bare, drift=find_drift(reference, candidate, levels[0].energies))
+    shifted, found, delay = _best_shift(reference, candidate, delay, levels)
     gain, polarity = found.gain, -1 if found.gain < 0 else 1
     if not gain:
         return bare
-    first, last = shared_range(ours, shifted)
-    clicks = find_clicks(_differences(ours, shifted, gain, found.offset), start=first, floor=_audible(levels[0]))
+    first, last = shared_range(reference, shifted)
+    clicks = find_clicks(_differences(reference, shifted, gain, found.offset), start=first, floor=_audible(levels[0]))
     report = replace(
         bare,
         delay=delay,
@@ -132,39 +132,39 @@ def _aligned(bare: AudioReport, ours: Sound, theirs: Sound, plain: Agreement) ->
         polarity=polarity,
         dc_offset=found.offset,
         aligned_snr_db=found.si_snr_db,
-        aligned_log_mel_db=log_mel_distance(ours, Centred(shifted, found.offset), first, last, abs(gain)),
+        aligned_log_mel_db=log_mel_distance(reference, Centred(shifted, found.offset), first, last, abs(gain)),
         clicks=clicks,
-        ripple=_ripple(ours, shifted, found, levels[0], clicks),
-        reference_coverage=(last - first) / ours.frames,
-        candidate_coverage=(last - first) / theirs.frames,
+        ripple=_ripple(reference, shifted, found, levels[0], clicks),
+        reference_coverage=(last - first) / reference.frames,
+        candidate_coverage=(last - first) / candidate.frames,
     )
     agreed = report.aligned_snr_db
     if agreed is None or agreed >= _UNLIKE_DB or report.ripple is not None:
         return report
-    drift = find_drift(ours, theirs, levels[0].energies)
+    drift = find_drift(reference, candidate, levels[0].energies)
     # of two speeds, a delay that hardly fits is one of chance
     return replace(bare if drift and agreed < HARDLY_DB else report, drift=drift)
 
 
-def _no_delay(ours: Sound, plain: Agreement) -> Delay | None:
+def _no_delay(reference: Sound, plain: Agreement) -> Delay | None:
     exact = plain.si_snr_db
-    if exact is None or exact < _EXACT_ENOUGH_DB or plain.gain <= 0 or ours.frames < 2:
+    if exact is None or exact < _EXACT_ENOUGH_DB or plain.gain <= 0 or reference.frames < 2:
         return None
     return Delay(samples=0.0, whole=0, seconds=0.0, correlation=1.0, period=None, reach=0)
 
 
 def _best_shift(
-    ours: Sound, theirs: Sound, delay: Delay, levels: tuple[Levels, Levels]
+    reference: Sound, candidate: Sound, delay: Delay, levels: tuple[Levels, Levels]
 ) -> tuple[Sound, Agreement, Delay]:
     """By whole samples, or by the part of one as well where that makes the two agree better."""
     scale = _rough_scale(levels, delay.correlation)
-    shifted: Sound = Shifted(theirs, delay.whole) if delay.whole else theirs
-    found = measure_agreement(ours, shifted, scale=scale)
-    whole = replace(delay, samples=float(delay.whole), seconds=delay.whole / ours.rate)
+    shifted: Sound = Shifted(candidate, delay.whole) if delay.whole else candidate
+    found = measure_agreement(reference, shifted, scale=scale)
+    whole = replace(delay, samples=float(delay.whole), seconds=delay.whole / reference.rate)
     if abs(delay.samples - delay.whole) < _PART_OF_A_SAMPLE:
         return shifted, found, whole
-    finer = Shifted(theirs, delay.samples)
-    better = measure_agreement(ours, finer, scale=scale)
+    finer = Shifted(candidate, delay.samples)
+    better = measure_agreement(reference, finer, scale=scale)
     if better.rest < 0.5 * found.rest:
         return finer, better, delay
     return shifted, found, whole
@@ -177,18 +177,18 @@ def _rough_scale(levels: tuple[Levels, Levels], correlation: float) -> float:
     return -size if correlation < 0 else size
 
 
-def _differences(ours: Sound, shifted: Sound, gain: float, offset: float) -> Iterator[np.ndarray]:
-    for _, one, other in shared_blocks(ours, shifted):
+def _differences(reference: Sound, shifted: Sound, gain: float, offset: float) -> Iterator[np.ndarray]:
+    for _, one, other in shared_blocks(reference, shifted):
         yield (other - offset) / gain - one
 
 
-def _ripple(ours: Sound, shifted: Sound, found: Agreement, levels: Levels, clicks: Clicks) -> Ripple | None:
-    first, last = shared_range(ours, shifted)
+def _ripple(reference: Sound, shifted: Sound, found: Agreement, levels: Levels, clicks: Clicks) -> Ripple | None:
+    first, last = shared_range(reference, shifted)
     if last - first < 1024 or not found.rest:
         return None
-    start, stop = loudest(ours.frames, levels.energies, _RIPPLE_FRAMES, 1)[0]
+    start, stop = loudest(reference.frames, levels.energies, _RIPPLE_FRAMES, 1)[0]
     start, stop = max(start, first), min(stop, last)
-    one = ours.read(start, stop)
+    one = reference.read(start, stop)
     rest = (shifted.read(start, stop) - found.offset) / found.gain - one
     # the channel with the most to say
     channel = int(np.argmax((rest * rest).sum(axis=0)))
@@ -196,15 +196,15 @@ def _ripple(ours: Sound, shifted: Sound, found: Agreement, levels: Levels, click
     return find_ripple(one[:, channel], rest[:, channel], hints)
 
 
-def _or_only_the_rate_differs(report: AudioReport, ours: Sound, theirs: Sound) -> AudioReport:
-    """Where the samples agree as they are, one of the two rates is wrong."""
-    as_they_are = _related(_Side(ours), _Side(Taken(theirs, ours.rate)))
+def _or_only_the_rate_differs(report: AudioReport, reference: Sound, candidate: Sound) -> AudioReport:
+    """Return a report that ignores the stated rates if the samples agree without resampling."""
+    as_they_are = _related(_Side(reference), _Side(Taken(candidate, reference.rate)))
     found, before = as_they_are.aligned_snr_db, report.aligned_snr_db
     if found is None or found < _AS_WELL_DB or (before is not None and before >= found):
         return report
     note = (
-        f"the stated rates differ ({ours.rate:,.10g} Hz and {theirs.rate:,.10g} Hz) but the samples fit as they are: "
-        "one of the rates is wrong"
+        f"the stated rates differ ({reference.rate:,.10g} Hz and {candidate.rate:,.10g} Hz) "
+        "but the samples fit as they are: one of the rates is wrong"
     )
     notes = (*as_they_are.notes, note)
     return replace(as_they_are, candidate=report.candidate, identical=False, notes=notes, rates_ignored=True)

@@ -1,4 +1,4 @@
-"""Ratios in decibels."""
+"""Convert ratios to decibels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def level_db(amplitude: float) -> float | None:
 
 
 def snr(signal: float, noise: float) -> float | None:
-    """How far a signal stands above noise: infinite where the noise is no more than float64 leaves; None in silence."""
+    """Return the SNR in dB: infinite where the noise is within float64 rounding; None for a silent signal."""
     if signal <= 0:
         return None
     found = power_db(signal, noise)

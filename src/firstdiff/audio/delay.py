@@ -1,4 +1,4 @@
-"""The delay at which two sounds fit best, by cross-correlation."""
+"""Find the delay between two signals by cross-correlation."""
 
 from __future__ import annotations
 
@@ -92,18 +92,18 @@ def _correlate(reference: Sound, candidate: Sound, windows: list[tuple[int, int]
     length = windows[0][1] - windows[0][0]
     size = fft.next_fast_len(length + 2 * reach, real=True)
     spectrum = np.zeros(size // 2 + 1, complex)
-    ours, theirs = 0.0, np.zeros(2 * reach + 1)
+    ref, cand = 0.0, np.zeros(2 * reach + 1)
     for start, stop in windows:
         one = reference.read(start, stop)[:, :_MOST_CHANNELS]
         other = candidate.read(start - reach, stop + reach)[:, :_MOST_CHANNELS]
-        ours += float(np.vdot(one, one))
+        ref += float(np.vdot(one, one))
         running = np.concatenate(([0.0], np.cumsum((other * other).sum(axis=1))))
-        theirs += running[length : length + 2 * reach + 1] - running[: 2 * reach + 1]
+        cand += running[length : length + 2 * reach + 1] - running[: 2 * reach + 1]
         for left, right in zip(one.T, other.T, strict=True):
             spectrum += np.conj(fft.rfft(left, size)) * fft.rfft(right, size)
     values = fft.irfft(spectrum, size)[: 2 * reach + 1]
     # a short overlap at the ends of the range must not look better than it is
-    energy = np.maximum(theirs, 0.1 * theirs.max(initial=0.0)) * ours
+    energy = np.maximum(cand, 0.1 * cand.max(initial=0.0)) * ref
     scale = np.divide(1.0, np.sqrt(energy), out=np.zeros_like(energy), where=energy > 0)
     return _Correlated(values, spectrum, size, scale)
 

@@ -1,4 +1,4 @@
-"""A candidate that runs slower or faster: frames that were moved apart, or another sample rate."""
+"""Detect a candidate at another speed: another hop length, or another sample rate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _USUAL_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
 
 
 def find_drift(reference: Sound, candidate: Sound, energies: Sequence[float]) -> Drift | None:
-    """Whether the candidate runs at another speed, at the same pitch or with it."""
+    """Return the candidate's change of speed, with or without a change of pitch; None if there is none."""
     moved = moved_frames(reference, candidate)
     stretches = [candidate.frames / reference.frames] if reference.frames else []
     stretches += [moved.stretch] if moved else []

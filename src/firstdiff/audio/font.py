@@ -1,4 +1,4 @@
-"""Letters of five by seven dots, so that a picture can be labelled without a library."""
+"""A 5x7 bitmap font, to label pictures without a library."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SPELT = {"±": "+/-", "…": "...", "−": "-", "×": "x", "·": "-", "µ": "u"
 
 
 def dots(text: str, scale: int = 1) -> np.ndarray:
-    """Where a line of text has ink: [8 * scale, 6 * letters * scale] of bool; unknown letters are question marks."""
+    """Render a line of text as bool [8 * scale, 6 * letters * scale]; unknown letters are question marks."""
     spelt = "".join(_SPELT.get(letter, letter) for letter in text)
     letters = [_letter(letter) for letter in spelt]
     if not letters:

@@ -1,4 +1,4 @@
-"""One sound alone: how loud, how far off centre, how much of it is clipped."""
+"""Levels of one signal: loudness, DC offset, clipping."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MANY_VALUES = 32
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """What one pass over a sound finds; `energies` is that of each block, the mean taken out."""
+    """Levels from one pass over a signal; `energies` has that of each block without the mean."""
 
     samples: int
     mean: float

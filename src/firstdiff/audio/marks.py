@@ -1,4 +1,4 @@
-"""Which tensors are sound: WAV files, taps with a sample rate, dims that name samples."""
+"""Recognise audio tensors: WAV files, taps with a sample rate, dims that name samples."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Marked:
 
 
 def marked(tensor: Tensor) -> Marked | None:
-    """Whether a tensor says that it is sound: `audio=True`, a dim called samples, or a sample rate and a fitting shape.
+    """Return the rate and sample axis of a tensor marked as audio by `audio=True`, its dims, or a rate and its shape.
 
-    A sample rate among the attributes of an operation is a setting of that, and says nothing of its output.
+    A sample rate in the attributes of an operation is a setting of it, and does not mark its output.
     """
     source, record = tensor.source, tensor.record
     if source is None or source.dtype.kind in "cbOSU" or record.attrs.get("audio") is False:
@@ -59,14 +59,14 @@ class SoundPair:
     @classmethod
     def of(cls, reference: Tensor, candidate: Tensor) -> SoundPair | None:
         """None where neither is marked as sound, or one cannot be."""
-        ours, theirs = marked(reference), marked(candidate)
-        if (ours is None and theirs is None) or _never_sound(reference) or _never_sound(candidate):
+        ref, cand = marked(reference), marked(candidate)
+        if (ref is None and cand is None) or _never_sound(reference) or _never_sound(candidate):
             return None
-        rates = [side.rate for side in (ours, theirs) if side is not None and side.rate is not None]
+        rates = [side.rate for side in (ref, cand) if side is not None and side.rate is not None]
         usual = rates[0] if rates else ASSUMED_RATE
         sounds = [
             TensorSound(tensor.values(), (side.rate if side else None) or usual, side.axis if side else None)
-            for tensor, side in ((reference, ours), (candidate, theirs))
+            for tensor, side in ((reference, ref), (candidate, cand))
         ]
         return cls(sounds[0], sounds[1], not rates)
 

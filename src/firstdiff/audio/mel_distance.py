@@ -1,4 +1,4 @@
-"""How far apart two sounds are for an ear: the mean difference of their log-mel spectrograms."""
+"""Log-mel distance: the mean difference of two log-mel spectrograms."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def log_mel_distance(reference: Sound, candidate: Sound, first: int, last: int, 
     size = window_size(reference.rate)
     if last - first < 1 or reference.rate < 100:
         return None
-    ours = _bands(reference, first, last, size, 1.0)
-    theirs = _bands(candidate, first, last, size, gain)
-    floor = _RANGE * float(ours.max(initial=0.0))
+    ref = _bands(reference, first, last, size, 1.0)
+    cand = _bands(candidate, first, last, size, gain)
+    floor = _RANGE * float(ref.max(initial=0.0))
     if floor <= 0:
-        floor = _RANGE * float(theirs.max(initial=0.0))
+        floor = _RANGE * float(cand.max(initial=0.0))
     if floor <= 0:
         return 0.0
-    apart = np.abs(np.log10(np.maximum(ours, floor)) - np.log10(np.maximum(theirs, floor)))
+    apart = np.abs(np.log10(np.maximum(ref, floor)) - np.log10(np.maximum(cand, floor)))
     return float(10.0 * apart.mean())
 
 

@@ -1,4 +1,4 @@
-"""Two sounds in one picture: waveforms, their difference, spectrograms."""
+"""Draw two signals in one picture: waveforms, their difference, spectrograms."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def picture(
     report: what `compare_audio` found; it is asked if left out
     title: the first line; the verdict stands under it
     """
-    ours = sound_of(reference, sample_rate, axis)
-    theirs = sound_of(candidate, sample_rate if candidate_rate is None else candidate_rate, candidate_axis)
+    ref = sound_of(reference, sample_rate, axis)
+    cand = sound_of(candidate, sample_rate if candidate_rate is None else candidate_rate, candidate_axis)
     if report is None:
-        report = compare_audio(ours, theirs, sample_rate=ours.rate, candidate_rate=theirs.rate)
+        report = compare_audio(ref, cand, sample_rate=ref.rate, candidate_rate=cand.rate)
     width = max(width, 320)
     lines = [title] if title else []
     lines += wrapped(report.verdict, width - 2 * _RIGHT)
@@ -70,16 +70,16 @@ def picture(
     canvas = Canvas(width, head + 3 * (_WAVE + _GAP) + 2 * (_SPECTRUM + _GAP) + 12)
     for place, line in enumerate(lines):
         canvas.text(_RIGHT, 10 + _LINE * place, line, INK)
-    seconds = max(ours.seconds, theirs.seconds)
+    seconds = max(ref.seconds, cand.seconds)
     top = head + _GAP - 12
-    loudest = _loudest(ours, theirs)
-    for name, sound, colour in (("reference", ours, _BLUE), ("candidate", theirs, _ORANGE)):
+    loudest = _loudest(ref, cand)
+    for name, sound, colour in (("reference", ref, _BLUE), ("candidate", cand, _ORANGE)):
         _draw_wave(_Panel(canvas, top, _WAVE, seconds), sound, _named(name, sound), colour, loudest)
         top += _WAVE + _GAP
-    _draw_difference(_Panel(canvas, top, _WAVE, seconds), Difference(ours, theirs, report), report)
+    _draw_difference(_Panel(canvas, top, _WAVE, seconds), Difference(ref, cand, report), report)
     top += _WAVE + _GAP
-    top_hz, ceiling = max(ours.rate, theirs.rate) / 2, 20 * np.log10(max(loudest, 1e-9))
-    for name, sound in (("reference", ours), ("candidate", theirs)):
+    top_hz, ceiling = max(ref.rate, cand.rate) / 2, 20 * np.log10(max(loudest, 1e-9))
+    for name, sound in (("reference", ref), ("candidate", cand)):
         _draw_spectrum(_Panel(canvas, top, _SPECTRUM, seconds), sound, name, top_hz, float(ceiling))
         top += _SPECTRUM + _GAP
     return canvas.png()

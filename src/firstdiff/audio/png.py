@@ -1,4 +1,4 @@
-"""PNG files, written with zlib alone."""
+"""Write PNG files with zlib alone."""
 
 from __future__ import annotations
 

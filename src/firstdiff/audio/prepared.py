@@ -1,4 +1,4 @@
-"""Two sounds brought to one rate and one number of channels, and what was done to that end."""
+"""Bring two signals to one sample rate and number of channels, and note the conversions."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def _same_channels(reference: Sound, candidate: Sound) -> tuple[Sound, Sound, st
     found = f"the reference has {_channels(reference)}, the candidate {_channels(candidate)}"
     mean = fewest == 1
     how = "the mean of the channels" if mean else f"the first {fewest} channels"
-    ours = reference if reference.channels == fewest else Channels(reference, fewest)
-    theirs = candidate if candidate.channels == fewest else Channels(candidate, fewest)
-    side = "candidate" if ours is reference else "reference"
-    return ours, theirs, f"{found}: {how} of the {side} {'was' if mean else 'were'} compared"
+    ref = reference if reference.channels == fewest else Channels(reference, fewest)
+    cand = candidate if candidate.channels == fewest else Channels(candidate, fewest)
+    side = "candidate" if ref is reference else "reference"
+    return ref, cand, f"{found}: {how} of the {side} {'was' if mean else 'were'} compared"
 
 
 def _channels(sound: Sound) -> str:

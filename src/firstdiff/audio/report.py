@@ -1,4 +1,4 @@
-"""What comparing two sounds finds: frozen data, and its JSON."""
+"""The audio report of a pair: frozen dataclasses, and their JSON."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SoundInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """How much later the candidate is than the reference, in samples at the rate of comparison.
+    """The delay of the candidate, in samples at the rate of comparison.
 
     samples: with its fraction; `whole` is the nearest sample
     correlation: at that delay, from -1 to 1; negative where the polarity is inverted
@@ -94,7 +94,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AudioReport:
-    """How two sounds relate.
+    """The result of comparing two signals.
 
     verdict: in words
     sample_rate: the one they were compared at

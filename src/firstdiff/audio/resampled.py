@@ -1,4 +1,4 @@
-"""A sound at another rate, resampled piece by piece."""
+"""Resample a signal piece by piece."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gain that repeats: what overlapped frames leave behind when window and hop do not fit each other."""
+"""Detect a periodic gain, as overlap-add leaves where window and hop do not fit."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _explained(reference: np.ndarray, rest: np.ndarray, period: int) -> float:
 
 
 def gain_profile(reference: np.ndarray, rest: np.ndarray, period: int) -> np.ndarray:
-    """What is added to the gain at each place within the period, where the reference is loud enough to tell."""
+    """Return the deviation of the gain at each position of the period; 0 where the reference is too quiet."""
     products, energies = _folded(reference * rest, period), _folded(reference * reference, period)
     heard = energies > 1e-3 * energies.mean()
     return np.asarray(np.divide(products, energies, out=np.zeros(period), where=heard))

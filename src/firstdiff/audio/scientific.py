@@ -1,4 +1,4 @@
-"""scipy, where it is installed."""
+"""Optional import of scipy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sound as frames on demand: whatever a tensor's type and layout, read in bounded pieces as float64."""
+"""Audio as float64 frames, read on demand in bounded pieces from a tensor of any dtype and layout."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Sound(ABC):
         return finite(self.raw(start, stop))
 
     def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
-        """Where each block starts, and its frames."""
+        """Yield the start and the frames of each block."""
         end = self.frames if stop is None else stop
         for at in range(start, end, BLOCK):
             yield at, self.read(at, min(at + BLOCK, end))

@@ -1,4 +1,4 @@
-"""Sounds at the same pitch that run slower or faster, by how the loudness of their bands goes up and down."""
+"""Find time stretching at the same pitch from the loudness of frequency bands over time."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def moved_frames(reference: Sound, candidate: Sound) -> Drift | None:
     size = max(window_size(reference.rate) // 2, 32)
     # of a long sound, its beginning: the delay grows along it, and finer steps tell more than more of them
     hop = size // 4
-    ours, theirs = (_envelopes(side, size, hop) for side in (reference, candidate))
-    if min(len(ours), len(theirs)) < _FEWEST_FRAMES:
+    ref, cand = (_envelopes(side, size, hop) for side in (reference, candidate))
+    if min(len(ref), len(cand)) < _FEWEST_FRAMES:
         return None
-    found = _best(ours, theirs, np.geomspace(0.5, 2.0, 140))
+    found = _best(ref, cand, np.geomspace(0.5, 2.0, 140))
     for width, steps in ((0.01, 21), (0.001, 21)):
-        found = max(found, _best(ours, theirs, found[1] * np.linspace(1 - width, 1 + width, steps)))
+        found = max(found, _best(ref, cand, found[1] * np.linspace(1 - width, 1 + width, steps)))
     likeness, stretch = found
-    as_it_is, _ = _best(ours, theirs, np.ones(1))
+    as_it_is, _ = _best(ref, cand, np.ones(1))
     if likeness < _LEAST or likeness < as_it_is + _MARGIN or abs(stretch - 1) < _LEAST_STRETCH:
         return None
     return Drift(stretch=stretch, pitch_kept=True, likeness=likeness)
@@ -45,25 +45,25 @@ def _envelopes(sound: Sound, size: int, hop: int) -> np.ndarray:
     return np.asarray(np.log10(np.maximum(powers, _RANGE * max(float(powers.max()), 1e-300))))
 
 
-def _best(ours: np.ndarray, theirs: np.ndarray, stretches: np.ndarray) -> tuple[float, float]:
+def _best(reference: np.ndarray, candidate: np.ndarray, stretches: np.ndarray) -> tuple[float, float]:
     """The greatest likeness, and the stretch it has."""
-    return max((_likeness(ours, theirs, float(stretch)), float(stretch)) for stretch in stretches)
+    return max((_likeness(reference, candidate, float(stretch)), float(stretch)) for stretch in stretches)
 
 
-def _likeness(ours: np.ndarray, theirs: np.ndarray, stretch: float) -> float:
+def _likeness(reference: np.ndarray, candidate: np.ndarray, stretch: float) -> float:
     """Correlation of the envelopes, at the best of a few lags, over at least half of the shorter one."""
-    count = min(len(ours), int((len(theirs) - 1) / stretch), _MOST_FRAMES)
-    if count < max(_FEWEST_FRAMES // 2, min(len(ours), len(theirs), _MOST_FRAMES) // 3):
+    count = min(len(reference), int((len(candidate) - 1) / stretch), _MOST_FRAMES)
+    if count < max(_FEWEST_FRAMES // 2, min(len(reference), len(candidate), _MOST_FRAMES) // 3):
         return 0.0
     places = np.arange(count) * stretch
     below = places.astype(int)
     part = (places - below)[:, None]
-    warped = theirs[below] * (1 - part) + theirs[np.minimum(below + 1, len(theirs) - 1)] * part
+    warped = candidate[below] * (1 - part) + candidate[np.minimum(below + 1, len(candidate) - 1)] * part
     edge = _LAGS.stop
     inner = warped[edge : count - edge]
     likeness = 0.0
     for lag in _LAGS:
-        one = ours[edge + lag : count - edge + lag]
+        one = reference[edge + lag : count - edge + lag]
         likeness = max(likeness, _correlation(one[: len(inner)], inner[: len(one)]))
     return likeness
 

@@ -1,6 +1,6 @@
-"""What a page needs to draw and to play a sound: peaks for a waveform, a spectrogram, a WAV file in memory.
+"""Views of audio for the page: waveform peaks, spectrograms, WAV bytes.
 
-Every function takes a `Sound` (`sound_of(values, rate)`, or `Difference`), and a stretch of it in frames.
+Every function takes a `Sound` (`sound_of(values, rate)`, or `Difference`), and a range of its frames.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Difference(Sound):
         self.channels, self.rate = self._reference.channels, self._reference.rate
 
     def _frames(self, start: int, stop: int) -> np.ndarray:
-        theirs = (self._candidate.raw(start, stop) - self._offset) / self._gain
-        found: np.ndarray = theirs - self._reference.raw(start, stop)
+        candidate = (self._candidate.raw(start, stop) - self._offset) / self._gain
+        found: np.ndarray = candidate - self._reference.raw(start, stop)
         found[: max(self._start - start, 0)] = 0.0
         return found
 

@@ -1,4 +1,4 @@
-"""The verdict of an audio report, in words."""
+"""Write the verdict of an audio report as a sentence."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _changes(report: AudioReport) -> Iterator[str]:
 
 
 def gain_matters(report: AudioReport) -> bool:
-    """Whether the gain is more than what the rest of the difference would make of it by chance."""
+    """True if the gain is larger than the rest of the difference explains by chance."""
     gain, agreed = report.gain_db, report.aligned_snr_db
     if gain is None or agreed is None or abs(gain) < _LEAST_GAIN_DB:
         return False
@@ -125,26 +125,26 @@ def _drifting(drift: Drift, report: AudioReport) -> str:
 
 
 def _damage(report: AudioReport) -> Iterator[str]:
-    ours, theirs = report.reference.clipping, report.candidate.clipping
+    reference, candidate = report.reference.clipping, report.candidate.clipping
     clicks, own = new_clicks(report)
-    if clicks.count and (clicks.period or not theirs.count):
+    if clicks.count and (clicks.period or not candidate.count):
         yield _clicking(clicks, own)
-    if theirs.count > 2 * ours.count and theirs.level is not None:
-        yield f"it clips: {theirs.count:,} samples ({100 * theirs.share:.2g} %) stand at ±{theirs.level:.4g}"
-    if ours.count > 2 * theirs.count and ours.level is not None:
-        yield f"the reference clips where it does not: {ours.count:,} samples stand at ±{ours.level:.4g}"
-    if theirs.over and not ours.over:
-        are = "sample is" if theirs.over == 1 else "samples are"
-        yield f"{theirs.over:,} {are} beyond ±1 and would clip in a file"
+    if candidate.count > 2 * reference.count and candidate.level is not None:
+        yield f"it clips: {candidate.count:,} samples ({100 * candidate.share:.2g} %) stand at ±{candidate.level:.4g}"
+    if reference.count > 2 * candidate.count and reference.level is not None:
+        yield f"the reference clips where it does not: {reference.count:,} samples stand at ±{reference.level:.4g}"
+    if candidate.over and not reference.over:
+        are = "sample is" if candidate.over == 1 else "samples are"
+        yield f"{candidate.over:,} {are} beyond ±1 and would clip in a file"
 
 
 def new_clicks(report: AudioReport) -> tuple[Clicks, bool]:
     """Those in the difference; where the two cannot be subtracted, those the candidate has more of."""
     if report.delay is not None and report.drift is None and (report.aligned_snr_db or 0) > HARDLY_DB:
         return report.clicks, False
-    ours, theirs = report.reference.clicks, report.candidate.clicks
-    new = theirs.count > 2 * ours.count + 2 and theirs.period != ours.period
-    return (theirs, True) if new else (Clicks(), True)
+    reference, candidate = report.reference.clicks, report.candidate.clicks
+    new = candidate.count > 2 * reference.count + 2 and candidate.period != reference.period
+    return (candidate, True) if new else (Clicks(), True)
 
 
 def _clicking(clicks: Clicks, own: bool) -> str:

@@ -1,4 +1,4 @@
-"""Anything that turns into an array, copied: numpy, torch, jax, lists, numbers, `__array__`, DLPack."""
+"""Copy array-likes to numpy: numpy, torch, jax, lists, numbers, `__array__`, DLPack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WANTED = "an array, a tensor, a number, or lists and dicts of these"
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is one array by itself, and not a container of several."""
+    """True if a value is one array rather than a container of several."""
     if isinstance(value, list | tuple):
         while isinstance(value, list | tuple) and value:
             value = value[0]

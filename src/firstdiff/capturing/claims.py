@@ -1,4 +1,4 @@
-"""Which models are being captured: one at a time, for two sets of hooks would record each other's work."""
+"""Registry of the models under capture: a second set of hooks on a module would record the first one's work."""
 
 from __future__ import annotations
 

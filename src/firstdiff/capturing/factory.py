@@ -1,4 +1,4 @@
-"""Models that a function builds, and inputs that lie in a file."""
+"""Build a model from `module:function`, and read its inputs from a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tensors are wanted: globs over names, roles, and FIRSTDIFF_ONLY from the environment."""
+"""Select the tensors to record: globs over names, roles, and FIRSTDIFF_ONLY from the environment."""
 
 from __future__ import annotations
 

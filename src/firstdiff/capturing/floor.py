@@ -1,4 +1,4 @@
-"""The noise floor of a captured run: its calls made again in ways that ought not to matter."""
+"""Measure the noise floor of a captured run by repeating its calls with changes that should not matter."""
 
 from __future__ import annotations
 

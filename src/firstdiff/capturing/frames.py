@@ -1,4 +1,4 @@
-"""Who is running: the modules being called, innermost last, for each thread."""
+"""The stack of running module calls of each thread, innermost last."""
 
 from __future__ import annotations
 

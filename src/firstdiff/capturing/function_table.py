@@ -1,4 +1,4 @@
-"""The functions that are recorded by name, and what torch calls their parameters."""
+"""The torch functions that are recorded by name, and their parameter names."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Function(NamedTuple):
 
 
 def describe(function: Callable[..., Any], every: bool) -> Function | None:
-    """What a torch function is, or None if it is not recorded; `every` takes those that have no name here as well."""
+    """Return the entry for a torch function, None if it is not recorded; `every` includes unlisted ones."""
     raw = getattr(function, "__name__", None)
     if not isinstance(raw, str):
         return None

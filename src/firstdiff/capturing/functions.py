@@ -1,4 +1,4 @@
-"""Records torch functions called inside modules: softmax, attention, residual adds, rotary trigonometry."""
+"""Record torch functions called inside modules: softmax, attention, residual adds, rotary embeddings."""
 
 from __future__ import annotations
 

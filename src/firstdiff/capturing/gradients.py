@@ -1,4 +1,4 @@
-"""Records gradients as autograd computes them: of what modules give back, and of parameters."""
+"""Record gradients of module outputs and of parameters as autograd computes them."""
 
 from __future__ import annotations
 

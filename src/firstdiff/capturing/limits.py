@@ -1,4 +1,4 @@
-"""What a capture of a model cannot see, or changes by looking: said before it begins."""
+"""Warnings about modules that a capture cannot record, or whose code path its hooks change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class CaptureWarning(UserWarning):
 
 
 def limits_of(nodes: Sequence[Node]) -> list[str]:
-    """One sentence for each thing."""
+    """Return one warning for each kind of limit found."""
     compiled = [node.name for node in nodes if node.kind == "compiled"]
     scripted = [node.name for node in nodes if node.kind == "scripted"]
     fused = _fused(nodes)
@@ -33,7 +33,7 @@ def limits_of(nodes: Sequence[Node]) -> list[str]:
 
 
 def _fused(nodes: Sequence[Node]) -> list[str]:
-    """torch.nn's own transformer layers: in evaluation they leave their fused path as soon as there are hooks."""
+    """Return the names of torch.nn transformer layers in eval mode: hooks make them leave their fused path."""
     import torch
 
     if not torch.backends.mha.get_fastpath_enabled():

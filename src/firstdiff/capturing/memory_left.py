@@ -1,4 +1,4 @@
-"""How much memory there is to work in."""
+"""Estimate the memory that a capture may use."""
 
 from __future__ import annotations
 

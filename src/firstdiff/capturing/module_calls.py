@@ -1,4 +1,4 @@
-"""Records the calls of modules: what each is given when entered, what its caller receives when left."""
+"""Record module calls: the inputs when a module is entered, the outputs as its caller receives them."""
 
 from __future__ import annotations
 

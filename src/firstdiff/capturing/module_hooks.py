@@ -1,4 +1,4 @@
-"""Hooks on every module of a model: last in line, so that they see what callee and caller see, and off again."""
+"""Hooks on every module of a model: last in line, so that they see what callee and caller see."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _put_last(hooks: dict[int, Any], number: int) -> None:
 
 
 def _recomputing() -> bool:
-    """Whether autograd is running: activation checkpointing calls modules a second time then."""
+    """True during the backward pass, when activation checkpointing calls modules a second time."""
     import torch
 
     return torch._C._current_graph_task_id() != -1

@@ -1,4 +1,4 @@
-"""The modules of a model by name, seen through wrappers, and what can be watched of each."""
+"""List the modules of a model by name, without wrappers such as DDP, and classify what can be recorded of each."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Node:
 
 
 def root_name(model: torch.nn.Module) -> str:
-    """What the model itself is called: `root`, with underscores if a child of it has that name."""
+    """Return the name of the model itself: `root`, with underscores appended if a child has that name."""
     taken = dict(_children(model))
     name = "root"
     while name in taken:

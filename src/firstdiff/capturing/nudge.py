@@ -1,4 +1,4 @@
-"""Changes that should not matter: inputs moved by one unit in the last place, or taken in float64."""
+"""Perturb inputs for the noise floor: by one unit in the last place, or to float64."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def float_inputs(arguments: Arguments) -> bool:
-    """Whether a call is given any floating-point tensor."""
+    """True if a call has any floating-point tensor argument."""
     return any(tensor.is_floating_point() for _, tensor in parts_of_call(*arguments, is_tensor).tensors)
 
 
@@ -34,7 +34,7 @@ def in_float64(arguments: Arguments) -> Arguments:
 
 @contextmanager
 def nudged_embeddings(model: torch.nn.Module) -> Iterator[int]:
-    """What the embeddings of a model give back is moved instead, for models that take only integers."""
+    """Perturb the outputs of a model's embeddings instead, for models with integer inputs; yields their number."""
     import torch
 
     modules = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]

@@ -1,4 +1,4 @@
-"""Record a model that runs in a browser: hand out its parts, take the values they give, write the trace."""
+"""Record a model that runs in a browser: send it the parts of the model, receive their values, write the trace."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 Provider = Literal["wasm", "webgpu"]
 PART_BYTES = 64 << 20
-# 32-bit WebAssembly addresses 4 GiB, and the runtime holds a model's bytes twice while it loads them
-WASM_BYTES = 2 << 30
+# 32-bit WebAssembly addresses 4 GiB, and the runtime holds a model's bytes twice while it loads them, beside itself
+WASM_BYTES = 7 << 28
 
 _NO_KERNEL = re.compile(r"Could not find an implementation for (\S+?)\((\d+)\) node with name '([^']*)'")
 _NO_OPERATOR = re.compile(r"([\w.]+:\w+)\(-?\d+\) is not a registered function/op|No Op registered for (\w+)")
 _NO_MEMORY = re.compile(
     r"bad_alloc|out of memory|allocation failed|failed to allocate|memory access out of bounds", re.I
 )
+_SHAPE_OUTSIDE = re.compile(r"Cannot parse data from external tensors.*for tensor: (\S+)")
 _NO_TYPE = re.compile(r"unsupported data type|bfloat16|float8", re.I)
 
 
@@ -56,7 +57,7 @@ class BrowserPart:
 
 @dataclass(frozen=True, slots=True)
 class BrowserCaptured:
-    """What was recorded.
+    """The result of a browser capture.
 
     optimized: for each output, how far the untouched, optimised model's is from the exposed one's, in its deviations
     plain: the same for the untouched model without optimisation
@@ -197,7 +198,7 @@ def check_size(model: OnnxModel) -> None:
     total = sum(array.nbytes for tensor in model.weights.values() if (array := model.array(tensor)) is not None)
     if total > WASM_BYTES:
         raise ReadError(
-            f"its weights take {total / 2**30:.1f} GiB, more than the {WASM_BYTES / 2**30:.0f} GiB that fit into "
+            f"its weights take {total / 2**30:.1f} GiB, more than the {WASM_BYTES / 2**30:.2f} GiB that fit into "
             "WebAssembly's memory with the runtime's copy of them; quantise it or take a smaller one",
             str(model.path),
         )
@@ -212,6 +213,11 @@ def browser_error(message: str, provider: str, path: Path) -> str:
     if found := _NO_OPERATOR.search(text):
         return (
             f"{path}: onnxruntime-web does not know the operator {found[1] or found[2]}; rewrite it with standard ones"
+        )
+    if found := _SHAPE_OUTSIDE.search(text):
+        return (
+            f"{path}: onnxruntime-web needs {found[1].rstrip('.')}, which tells a shape, inside the model file; "
+            "save it again with onnx.save_model(…, save_as_external_data=True, size_threshold=1024)"
         )
     if _NO_MEMORY.search(text):
         return f"{path}: it does not fit into the browser's memory ({text[:200]}); quantise it or take a smaller input"

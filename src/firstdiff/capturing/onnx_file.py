@@ -1,4 +1,4 @@
-"""Read an ONNX model without its weights: they stay in their files, and the runtime maps them from there."""
+"""Read an ONNX model without its weights, which onnxruntime maps from their files."""
 
 from __future__ import annotations
 
@@ -67,10 +67,22 @@ class OnnxModel:
 
 def open_model(path: str | Path) -> OnnxModel:
     """Read a model file; ReadError says what is wrong with it or with its external data."""
+    model = _read_model(Path(path))
+    _check_external_data(model)
+    return model
+
+
+def external_locations(path: Path) -> list[str]:
+    """Names of the files that hold a model's weights, as the model gives them; they need not be there."""
+    proto = _read_model(path).proto
+    entries = (entry for tensor in proto.graph.initializer for entry in tensor.external_data)
+    return sorted({entry.value for entry in entries if entry.key == "location"} - {path.resolve().name})
+
+
+def _read_model(path: Path) -> OnnxModel:
     need_onnx()
     from google.protobuf.message import DecodeError
 
-    path = Path(path)
     try:
         with path.open("rb") as file:
             if file.read(8)[4:8] == b"ORTM":
@@ -84,7 +96,6 @@ def open_model(path: str | Path) -> OnnxModel:
         raise ReadError("cannot be read as an ONNX model (it has no graph)", str(path))
     model = OnnxModel(path, _inlined(proto))
     _constants_as_weights(model.proto.graph)
-    _check_external_data(model)
     return model
 
 

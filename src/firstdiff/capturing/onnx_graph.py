@@ -1,4 +1,4 @@
-"""Split a model into parts that give every value they compute, and tell what each value is."""
+"""Split an ONNX model into parts that output every value they compute, and describe each value."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Part:
 
 
 class Computed(Protocol):
-    """What the parts that have run gave."""
+    """Results of the parts that have run."""
 
     def type_of(self, name: str) -> onnx.TypeProto: ...
 
@@ -152,7 +152,8 @@ class Parts:
         inside = (*step.inside, label)
         steps = [_Step(_with_names(inner, renamed), inside) for inner in graph.node]
         for result, name in zip(graph.output, node.output, strict=True):
-            hand_on = helper.make_node("Identity", [renamed.get(result.name, result.name)], [name], name=node.name)
+            # without a name: an If of several results would give one name to several nodes
+            hand_on = helper.make_node("Identity", [renamed.get(result.name, result.name)], [name])
             steps.append(_Step(hand_on, step.inside, branch_of=node))
         return steps
 

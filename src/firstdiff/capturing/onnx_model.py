@@ -1,4 +1,4 @@
-"""`capture_onnx`: a trace of every value that a model computes in onnxruntime."""
+"""`capture_onnx`: record every value that a model computes in onnxruntime."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SAME = 1e-3
 
 
 class Captured(NamedTuple):
-    """What `capture_onnx` wrote.
+    """The result of `capture_onnx`.
 
     path: the trace
     tensors: how many are in it
@@ -200,7 +200,7 @@ def _on_disk(model: str | Path | onnx.ModelProto) -> Iterator[Path]:
 
 
 def _plain_outputs(model: OnnxModel, inputs: Mapping[str, np.ndarray], provider: str) -> dict[str, np.ndarray]:
-    """What the untouched file gives, optimised as the runtime does by default."""
+    """Run the untouched file, optimised as the runtime does by default."""
     session = make_session(model, provider, optimize=True)
     names = [output.name for output in session.get_outputs() if output.type.startswith("tensor(")]
     results = run_session(session, names, {name: value_of(array) for name, array in inputs.items()}, model.path)

@@ -1,4 +1,4 @@
-"""Sessions of onnxruntime, and what goes into and comes out of them."""
+"""Create onnxruntime sessions, and convert their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -155,7 +155,8 @@ def _check_input(path: Path, item: onnx.ValueInfoProto, array: np.ndarray, taken
     wanted = _dtype_of(kind.elem_type)
     if wanted != array.dtype:
         raise UsageError(f"{path} was given {item.name} as {array.dtype}; it takes {taken}")
-    sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim]
+    # some exporters write -1 for an open axis
+    sizes = [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in kind.shape.dim]
     fits = len(sizes) == array.ndim and all(
         size is None or size == length for size, length in zip(sizes, array.shape, strict=False)
     )

@@ -1,4 +1,4 @@
-"""What a capture is asked for, checked before anything runs."""
+"""The options of `capture`, checked before the model runs."""
 
 from __future__ import annotations
 

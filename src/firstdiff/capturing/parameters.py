@@ -1,4 +1,4 @@
-"""Records parameters and buffers, each once, before the model runs."""
+"""Record parameters and buffers, each once, before the model runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which earlier recorded tensor a tensor is, or is a view of."""
+"""Find the earlier recorded tensor that a tensor is identical to or a view of."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST_SWEEP = 256
 
 
 class Elements(NamedTuple):
-    """Which bytes of a storage a tensor covers: where it starts and ends, and its strides without what is redundant."""
+    """The bytes of a storage that a tensor covers: start, stop, and its strides with contiguous axes merged."""
 
     start: int
     stop: int
@@ -62,7 +62,7 @@ class _Entry:
     attrs: Mapping[str, Any]
 
     def origin(self, exact: bool, version: int | None) -> Origin | None:
-        """What a tensor of this version in the same memory comes from; a parameter stays one when it is written to."""
+        """Return the origin of a tensor of this version in the same memory; a parameter stays one after writes."""
         storage = self.storage()
         if storage is None:
             return None
@@ -154,7 +154,7 @@ class Provenance:
 
 
 def elements_of(tensor: torch.Tensor) -> Elements:
-    """What a strided tensor covers; two that cover the same elements have equal `strides`, whatever their shape."""
+    """Return the bytes a strided tensor covers; tensors of any shape over the same elements have equal `strides`."""
     width = tensor.element_size()
     start = int(tensor.storage_offset()) * width
     if tensor.is_contiguous():
@@ -176,7 +176,7 @@ def elements_of(tensor: torch.Tensor) -> Elements:
 
 
 def covers(outer: Elements, inner: Elements) -> bool:
-    """Whether every element of the second is one of the first."""
+    """True if `outer` is known to include every element of `inner`."""
     if outer.dense:
         return outer.start <= inner.start and inner.stop <= outer.stop
     return outer.start == inner.start and outer.strides == inner.strides

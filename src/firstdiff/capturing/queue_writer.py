@@ -1,4 +1,4 @@
-"""Writes a trace from threads of its own, with a bound on what waits to be written."""
+"""Write a trace from background threads, with a bound on the bytes that wait to be written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _THREADS = min(os.cpu_count() or 1, 2)
 
 
 class Sink(Protocol):
-    """Where recorded tensors go, in the order of their `seq`."""
+    """The receiver of recorded tensors, in the order of their `seq`."""
 
     def put(self, record: Record, values: np.ndarray | int) -> None:
         """Take a tensor: its values, which nobody else changes, or the `seq` of the tensor that has the same ones."""

@@ -1,4 +1,4 @@
-"""`record`: a trace of whatever is tapped."""
+"""`record`: write a trace of tapped values."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from firstdiff.capturing.arrays import as_array, is_array, no_array
 from firstdiff.capturing.filters import Filters
 from firstdiff.capturing.session import Place, Session
 from firstdiff.capturing.slots import parts_of_value
-from firstdiff.errors import UsageError
-from firstdiff.trace import Record, TraceWriter
+from firstdiff.errors import UsageError, did_you_mean
+from firstdiff.trace import ROLES, Record, Role, TraceWriter
 
 T = TypeVar("T")
 
@@ -31,6 +31,7 @@ def record(
     include: Iterable[str] = (),
     exclude: Iterable[str] = (),
     seed: int | None = None,
+    metadata: Mapping[str, Any] | None = None,
     rank: int = 0,
     world: int = 1,
 ) -> Recording:
@@ -44,43 +45,66 @@ def record(
     overwrite: replace a trace that is there
     include, exclude: globs over names (FIRSTDIFF_ONLY in the environment narrows them further)
     seed: noted in trace.json
+    metadata: whatever both runs must agree on, such as {"vocab_size": 320}; noted in trace.json
     rank, world: which process of how many this is
     """
     chosen = path if path is not None else os.environ.get("FIRSTDIFF_TRACE")
     folder = None if not chosen and path is None else trace_path(chosen)
-    return Recording(folder, Filters(include, exclude), overwrite, seed, rank, world)
+    stated = {"seed": seed, "metadata": None if metadata is None else dict(metadata)}
+    header = {name: value for name, value in stated.items() if value is not None}
+    return Recording(folder, Filters(include, exclude), overwrite, header, rank, world)
 
 
 @final
 class Recording:
-    """What `record` gives. Values are on disk when `tap` returns; threads may tap at the same time.
+    """A recording made by `record`. Values are on disk when `tap` returns; threads may tap at the same time.
 
     path: the folder that is written; None where FIRSTDIFF_TRACE is unset and nothing is recorded
     input: what FIRSTDIFF_INPUT names, the inputs of this run; None where it is unset
     """
 
     def __init__(
-        self, path: Path | None, filters: Filters, overwrite: bool, seed: int | None, rank: int, world: int
+        self, path: Path | None, filters: Filters, overwrite: bool, header: Mapping[str, Any], rank: int, world: int
     ) -> None:
         self.path = path
         self.input = input_path()
         self._filters = filters
         self._overwrite = overwrite
-        self._header = ({} if seed is None else {"seed": seed}) | noted_input()
+        self._header = {**header, **noted_input()}
         self._place = (rank, world)
         self._trace: TraceWriter | None = None
         self._session: Session | None = None
 
-    def tap(self, name: str, value: T, *, step: int | None = None, dims: str | None = None, **attrs: Any) -> T:
-        """Record a value under a name and give it back; see `firstdiff.tap`."""
+    def tap(
+        self,
+        name: str,
+        value: T,
+        *,
+        step: int | None = None,
+        dims: str | None = None,
+        role: Role = "tap",
+        op: str | None = None,
+        **attrs: Any,
+    ) -> T:
+        """Record a value under a name and give it back; see `firstdiff.tap`.
+
+        role: "input" for what an operation is given, "param" for a weight; one name has calls of its own in each role
+        op: the operation in torch's words, such as "Linear", with its settings among attrs: it is computed again from
+            recorded inputs and weights to name a cause
+        """
         if self.path is None:
             return value
+        if role not in ROLES:
+            raise UsageError(f"{name}: {role!r} is no role{did_you_mean(role, ROLES)}; it takes {', '.join(ROLES)}")
         if self._session is None:
             raise UsageError(f"{self.path} is not being recorded; tap inside `with record(…)`")
-        if self._session.wants(name, "tap"):
+        if self._session.wants(name, role):
             step = step or 0
-            place = Place(name, self._session.count_call(name, step), step)
-            tap_arrays(self._session, place, value, dims, attrs)
+            counted = name if role in ("tap", "output") else f"{name}:{role}"
+            within = name.rpartition(".")[0] or "root"  # as a module's, so that its weights are known as its own
+            parent = within if op is not None or role in ("param", "buffer") else None
+            place = Place(name, self._session.count_call(counted, step), step, op, parent)
+            tap_arrays(self._session, place, value, dims, attrs, role)
         return value
 
     def __enter__(self) -> Self:
@@ -103,13 +127,15 @@ class Recording:
         self._trace.__exit__(kind, error, trace)
 
 
-def tap_arrays(session: Session, place: Place, value: Any, dims: str | None, attrs: Mapping[str, Any]) -> None:
+def tap_arrays(
+    session: Session, place: Place, value: Any, dims: str | None, attrs: Mapping[str, Any], role: Role = "tap"
+) -> None:
     """Record whatever turns into arrays; the members of a container each get a slot."""
     found = parts_of_value(value, is_array).tensors
     if not found:
         raise no_array(place.name, value)
     for slot, array in [(slot, as_array(place.name, item)) for slot, item in found]:
-        session.emit(place, "tap", array, slot=slot, attrs=attrs, dims=dims)
+        session.emit(place, role, array, slot=slot, attrs=attrs, dims=dims)
 
 
 def trace_path(path: str | Path | None) -> Path:
@@ -127,13 +153,13 @@ def input_path() -> Path | None:
 
 
 def noted_input() -> dict[str, str]:
-    """What trace.json says of the run's inputs."""
+    """Return the `input` field of trace.json, if FIRSTDIFF_INPUT is set."""
     named = input_path()
     return {} if named is None else {"input": str(named)}
 
 
 def producer(**more: Any) -> dict[str, Any]:
-    """Who wrote a trace."""
+    """Return the `producer` field of trace.json."""
     return {"name": "firstdiff", "version": __version__, "python": platform.python_version(), **more}
 
 

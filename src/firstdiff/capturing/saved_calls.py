@@ -1,4 +1,4 @@
-"""The calls of a model, kept so that they can be made again."""
+"""Save the calls of a model so that they can be repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One recording as it goes on: what is wanted, how it is numbered, where it goes, and what had to be left out."""
+"""The state of one recording: filters, numbering, the sink, and the tensors left out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COUNTED_STEPS = 64  # how long the counts of a step are kept, for other threads
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a run tensors come from: one call of something that has a name."""
+    """The named origin of tensors within a run, such as one call of a module."""
 
     name: str
     call: int = 0
@@ -67,7 +67,7 @@ class Session:
         return self._seq
 
     def wants(self, name: str, role: str) -> bool:
-        """Whether to record it; a process that was forked meanwhile shares our files and must leave them alone."""
+        """True if a tensor is to be recorded; never in a forked process, which shares the files of its parent."""
         return self.failure is None and self._filters.wants(name, role) and os.getpid() == self._process
 
     def begin_step(self) -> int:
@@ -81,7 +81,7 @@ class Session:
             return self.step
 
     def count_call(self, name: str, step: int) -> int:
-        """How many calls this name had in a step before this one."""
+        """Count a call, and return the number of earlier calls of this name in the step."""
         with self._lock:
             calls = self._calls[step]
             calls[name] += 1
@@ -135,7 +135,7 @@ class Session:
             self.failure = self.failure or error
 
     def surprises(self) -> list[str]:
-        """What was left out although nobody asked for that."""
+        """Return one sentence for each reason tensors were left out that was not requested."""
         return [
             f"{count} tensors were left out: {reason}"
             for reason, count in self._skipped.items()
@@ -143,7 +143,7 @@ class Session:
         ]
 
     def summary(self) -> dict[str, Any]:
-        """What trace.json says of the recording in the end."""
+        """Return the fields of trace.json that are known at the end of a recording."""
         skipped = [
             {"reason": reason, "count": count, "examples": self._examples[reason]}
             for reason, count in self._skipped.items()

@@ -1,4 +1,4 @@
-"""What goes into a call and comes out of it, taken apart: tensors by slot, and the plain values beside them."""
+"""Flatten the arguments and results of a call: tensors by slot, and the scalars beside them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def parts_of_value(value: Any, is_tensor: Callable[[Any], bool]) -> Parts:
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a value can be told in one short word of JSON: numbers, texts, dtypes, functions, short lists."""
+    """True for a value that is short as JSON: numbers, short strings, dtypes, functions, short lists."""
     if value is None or isinstance(value, _PLAIN):
         return not isinstance(value, str) or len(value) <= _LONGEST_TEXT
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Copies of torch tensors as they are now, as numpy arrays; half precision stays half."""
+"""Copy torch tensors to numpy arrays, bfloat16 and float8 included."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class CopyRule:
-    """How tensors are copied.
+    """A rule for copying tensors.
 
     tokens: the part of the sequence axis to keep
     dtype: the type floating-point values are stored in
@@ -111,7 +111,7 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 
 
 def _shares(part: torch.Tensor, target: torch.dtype) -> bool:
-    """Whether moving a tensor to the CPU as this type would have given its own memory, or numpy a strided array."""
+    """True if `.to("cpu", target)` returns the tensor's own memory, or a non-contiguous array."""
     return (part.device.type == "cpu" and part.dtype == target) or not part.is_contiguous()
 
 

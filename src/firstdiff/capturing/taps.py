@@ -1,4 +1,4 @@
-"""`tap`: record a value from anywhere, for nothing when nobody records."""
+"""`tap`: record a value from anywhere in a program; without a recording it costs next to nothing."""
 
 from __future__ import annotations
 

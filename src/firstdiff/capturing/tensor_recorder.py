@@ -1,4 +1,4 @@
-"""Puts torch tensors into a recording: copied once, and told apart from what is in it already."""
+"""Add torch tensors to a recording, copying only those that are not in it already."""
 
 from __future__ import annotations
 

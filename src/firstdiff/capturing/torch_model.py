@@ -89,7 +89,7 @@ def capture(
 
 @final
 class Capture:
-    """What `capture` gives: watches the model between `__enter__` and `__exit__`, and takes taps meanwhile."""
+    """The context manager that `capture` returns: records the model, and taps, between `__enter__` and `__exit__`."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Capture:
 
     @property
     def tensors(self) -> int:
-        """How many tensors were recorded so far."""
+        """The number of tensors recorded so far."""
         return self._session.tensors
 
     def tap(self, name: str, value: T, *, step: int | None = None, dims: str | None = None, **attrs: Any) -> T:
@@ -189,7 +189,7 @@ class Capture:
             self._trace.abandon(reason)
 
     def _failure(self) -> FirstdiffError | None:
-        """What went wrong on our side: writing, or copying."""
+        """Return the error of writing or copying tensors, as a FirstdiffError."""
         found = self._queue.error or self._session.failure
         if found is None or isinstance(found, FirstdiffError):
             return found

@@ -1,4 +1,4 @@
-"""Everything that watches one model, put on and taken off together."""
+"""Install and remove everything that records one model: hooks, function mode, gradients."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Watch:
         return value
 
     def summary(self) -> dict[str, Any]:
-        """What trace.json says of the model."""
+        """Return the fields of trace.json about the model."""
         found = {"root": self.root.name, "inputs": self.calls.inputs_digest, "params_left_out": self.params_left_out}
         return {name: value for name, value in found.items() if value}
 

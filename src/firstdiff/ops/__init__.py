@@ -1,4 +1,4 @@
-"""Operators in plain float64, and recorded operations computed again with them. `docs/replay.md` lists them."""
+"""Operators in plain float64, and the replay of recorded operations with them. `docs/replay.md` lists them."""
 
 from firstdiff.ops.plan import Plan
 from firstdiff.ops.replaying import NotReplayable, Replayed, plans, replay, reproduce

@@ -1,4 +1,4 @@
-"""Sums, products and the like of two tensors, or of one and a number."""
+"""Arithmetic operators on two tensors, or a tensor and a number."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def power(input: Operand, exponent: Operand) -> Any:
 
 @operator
 def remainder(input: Operand, other: Operand) -> Any:
-    """What division leaves, with the sign of the divisor."""
+    """The remainder of a division, with the sign of the divisor."""
     return np.remainder(doubles(input), doubles(other))
 
 

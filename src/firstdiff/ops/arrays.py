@@ -1,4 +1,4 @@
-"""Recorded values as numbers to compute with."""
+"""Convert recorded values to arrays to compute with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention: weights of keys for each query, and the values they gather."""
+"""Scaled dot-product attention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of single numbers that are no activations."""
+"""Elementwise functions other than activations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a table by number."""
+"""Embedding lookup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error function of whole arrays, which numpy does not have."""
+"""The error function for arrays, which numpy lacks."""
 
 from __future__ import annotations
 

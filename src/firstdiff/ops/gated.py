@@ -1,4 +1,4 @@
-"""Gates: one half of the values decides how much of the other passes. And the MLPs made of them."""
+"""Gated linear units, and the MLPs made of them."""
 
 from __future__ import annotations
 

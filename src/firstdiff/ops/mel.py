@@ -1,4 +1,4 @@
-"""The mel scale: filters that gather the bins of a spectrum the way ears do."""
+"""Mel filter banks and spectrograms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values brought to mean 0 and deviation 1, by numbers that are given or by their own."""
+"""Normalise to mean 0 and standard deviation 1, by given statistics or the values' own."""
 
 from __future__ import annotations
 

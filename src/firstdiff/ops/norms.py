@@ -1,4 +1,4 @@
-"""Normalisation by statistics of the values themselves, or of those a model was trained on."""
+"""Layer, RMS, group, batch and weight norms."""
 
 from __future__ import annotations
 

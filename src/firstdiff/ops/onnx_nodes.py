@@ -1,4 +1,4 @@
-"""ONNX operators that move values about, and any other one run by itself in onnxruntime."""
+"""ONNX operators that move values, and single nodes run in onnxruntime."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def cast(input: np.ndarray, *, to: str) -> Any:
     return (x != 0).astype(np.float64) if to == "bool" else np.trunc(x)
 
 
-def alone(
+def onnx_node(
     inputs: Sequence[np.ndarray],
     *,
     op: str,

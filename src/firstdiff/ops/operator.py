@@ -1,4 +1,4 @@
-"""What every operator is: a function of arrays whose settings are all keywords."""
+"""The decorator of every operator: a function of arrays with keyword-only settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ P = ParamSpec("P")
 
 
 def operator(function: Callable[P, Any]) -> Callable[P, np.ndarray]:
-    """Quiet, for NaN and Inf are results here and no news; and an array comes back also where it is a lone number."""
+    """Silence numpy warnings about NaN and Inf, and return arrays also for scalars."""
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""An operation as it was understood: which function, on which arrays, with which settings. Each can be replaced."""
+"""The plan of an operation: function, arrays and settings, each of which can be replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means and maxima of windows."""
+"""Average and max pooling."""
 
 from __future__ import annotations
 

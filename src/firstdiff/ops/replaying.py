@@ -1,4 +1,4 @@
-"""A recorded operation computed again in float64."""
+"""Replay a recorded operation in float64."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOOK_INSIDE = "capture with level='op' to record what happens inside it"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replayed:
-    """What an operation gives when it is computed again.
+    """The result of replaying an operation.
 
     outputs: by slot, float64
     settings: every setting it was computed with
@@ -39,11 +39,15 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class NotReplayable:
-    """Why an operation cannot be computed again, and what to record to be able to."""
+    """Why an operation cannot be computed again, and what to record to be able to.
+
+    nearest: what computing it again gives, where that is not what was recorded
+    """
 
     reason: str
     record_next: str
     lacks_params: bool = False
+    nearest: Replayed | None = None
 
 
 def replay(
@@ -180,6 +184,7 @@ class _Tried:
             return NotReplayable(
                 f"{call.name} as {kind} does not give its recorded output again ({self.left_over:.3g} eps off)",
                 _LOOK_INSIDE,
+                nearest=self.replayed,
             )
         return self.replayed
 

@@ -1,4 +1,4 @@
-"""How well a computed tensor fits a recorded one, counted in steps of the recorded type."""
+"""Residual of a computed tensor against a recorded one, in eps of the recorded dtype."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def recorded_type(values: np.ndarray, dtype_was: object = None) -> np.dtype:
 
 
 def fits(found: float, dtype: np.dtype) -> bool:
-    """Whether a residual is one that rounding and the order of summation explain."""
+    """True if rounding and the order of summation explain a residual."""
     return found <= fit_limit(dtype)
 
 

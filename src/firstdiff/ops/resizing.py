@@ -1,4 +1,4 @@
-"""Grids of another size."""
+"""Interpolation to another size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rotary position embedding: pairs of numbers turned by an angle that grows with the position."""
+"""Rotary position embedding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Float64 values as a coarser type would hold them."""
+"""Round float64 values to a coarser dtype, or quantise them."""
 
 from __future__ import annotations
 

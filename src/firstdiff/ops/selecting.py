@@ -1,4 +1,4 @@
-"""Ranks, and places chosen by number."""
+"""Sorting, top-k and index operators."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sort(input: np.ndarray, *, dim: int = -1, descending: bool = False) -> tuple
 
 @operator
 def argmax(input: np.ndarray, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Where the greatest is, along an axis or in all; of equals the first, NaN before everything."""
+    """The index of the maximum along an axis or of all; the first of equals, NaN before everything."""
     return np.argmax(doubles(input), axis=dim, keepdims=keepdim)
 
 

@@ -1,4 +1,4 @@
-"""Operations that move values about, or choose among them."""
+"""Operators that move or select values: cat, split, where, gather, pad."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From sound to spectra and back: frames under a window, and their sum with overlap."""
+"""Short-time Fourier transforms, their inverse, and window functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zip and tar archives as trees: members are mapped in place where they are stored, unpacked once where packed."""
+"""Zip and tar archives as trees: stored members are mapped in place, compressed ones unpacked once."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _open_tar(label: str, extent: Extent) -> Tree:
 
 
 def _after(member: tarfile.TarInfo) -> int:
-    """Where the next header lies: data fill whole blocks, and only plain files have any."""
+    """Return the offset of the next tar header; data are padded to whole blocks, and only regular files have any."""
     size = member.size if member.isreg() else 0
     return member.offset_data + -(-size // _TAR_BLOCK) * _TAR_BLOCK
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _GRAIN = mmap.ALLOCATIONGRANULARITY
 _AHEAD = 1 << 14
+_FEW = 1 << 16  # bytes that are read rather than mapped
 
 
 class _Kept(threading.local):
@@ -88,7 +89,10 @@ class Extent(NamedTuple):
         return data
 
     def map(self, start: int, count: int) -> memoryview:
-        """A read-only map of `count` bytes from `start`; nothing is read until it is touched."""
+        """A read-only map of `count` bytes from `start`; nothing is read until it is touched.
+
+        A few bytes are read instead, which costs less than setting up a map.
+        """
         if count == 0:
             return memoryview(b"")
         first = self.offset + start
@@ -98,6 +102,12 @@ class Extent(NamedTuple):
             if first + count > end or start + count > self.size:
                 # a map that reaches past the end of its file would kill the process when touched
                 raise ReadError(f"ends {max(first + count - end, 1)} bytes before its data does; was it cut off?")
+            if count <= _FEW:
+                file.seek(first)
+                data = file.read(count)
+                if len(data) < count:
+                    raise ReadError("became shorter while it was read; compare again when it is complete")
+                return memoryview(data)
             mapped = mmap.mmap(file.fileno(), count + slack, access=mmap.ACCESS_READ, offset=first - slack)
         return memoryview(mapped)[slack:]
 
@@ -164,7 +174,7 @@ class Blob(ABC):
 
     @abstractmethod
     def extent(self) -> Extent:
-        """Where the bytes are on disk."""
+        """Return the path, offset and size of the bytes on disk."""
 
     def read(self, start: int, count: int) -> bytes:
         return self.extent().read(start, count)

@@ -1,4 +1,4 @@
-"""Tensors that are decoded as they are read: packed samples, quantised blocks."""
+"""Tensors decoded as they are read: packed audio samples, quantised blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values computed from other values as they are read, element by element."""
+"""Tensors computed elementwise from other tensors as they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a format is: how to tell it, and how to open it."""
+"""The interface of a file format: recognise a blob, open its tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GGUF: plain tensors are mapped, quantised ones are decoded block by block as they are read."""
+"""Read GGUF files: map plain tensors, decode quantised ones block by block."""
 
 from __future__ import annotations
 

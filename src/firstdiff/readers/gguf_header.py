@@ -1,4 +1,4 @@
-"""The front of a GGUF file: metadata, which is stepped over, and the list of tensors."""
+"""Parse the header of a GGUF file: skip the metadata, list the tensors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _Cursor:
         return int(value)
 
     def count(self, what: str, least: int) -> int:
-        """How many follow, each of `least` bytes or more."""
+        """Read the number of `what` that follow, each of at least `least` bytes; ReadError if they cannot fit."""
         count = self.number("Q")
         if count > _MAX_COUNT or count * least > len(self.data) - self.at:
             raise ReadError(f"claims {count:,} {what}, more than it can hold; is it damaged?")
@@ -84,7 +84,7 @@ class _Cursor:
         return bytes(self.data[self.skip(length) : self.at])
 
     def skip(self, count: int) -> int:
-        """Where the skipped bytes began."""
+        """Skip `count` bytes and return the offset where they began."""
         start = self.at
         if count > len(self.data) - start:
             raise ReadError("ends inside its header; was it cut off?")

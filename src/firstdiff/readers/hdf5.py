@@ -1,7 +1,7 @@
-"""HDF5: every dataset under its path, with dots for slashes.
+"""Read HDF5 files: every dataset under its path, with dots for slashes.
 
-Datasets that lie in the file as plain numbers are mapped; the others are read through h5py. A soft link adds nothing,
-since what it leads to has a place of its own in the file; whatever leads to another file is refused.
+Contiguous datasets of a numpy dtype are mapped, the others read through h5py. Soft links are skipped, since their
+targets are listed under their own paths; datasets kept in other files are refused.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _items(file: Any) -> Iterator[tuple[bytes, Any]]:
 
 
 def _links(group: Any, path: bytes) -> list[tuple[bytes, Any, bytes]]:
-    """What a group holds, the last first: the list is worked off from its end."""
+    """Return (path, group, name) of each member in reverse order, for use as a stack."""
     # h5py gives names that are not UTF-8 as bytes
     names = [name if isinstance(name, bytes) else name.encode("utf-8") for name in group]
     return [(path + b"/" + name, group, name) for name in reversed(names)]
@@ -106,7 +106,7 @@ def _values(blob: Blob, path: bytes, dataset: Any) -> Source:
 
 
 def _layout(dataset: Any) -> Literal["contiguous", "chunked", "compact"]:
-    """How the values are kept; RefusedError for those that are in another file."""
+    """Return the storage layout of a dataset; RefusedError if its values are in another file."""
     from h5py import h5d
 
     creation = dataset.id.get_create_plist()
@@ -166,7 +166,7 @@ def _what_varies(dtype: np.dtype) -> str:
 
 
 def _plain_offset(dataset: Any, shape: tuple[int, ...], stored: np.dtype) -> int | None:
-    """Where the numbers lie in the file, if they are there, and just as numpy would have them."""
+    """Return the file offset of the values if they are written and stored as numpy would store them."""
     from h5py import h5t
 
     written = dataset.id.get_storage_size() == prod(shape) * stored.itemsize > 0

@@ -1,4 +1,4 @@
-"""Values of HDF5 datasets that take the library: chunked, compressed, or of a type of their own.
+"""Read HDF5 datasets that need h5py: chunked, compressed, or of a type numpy cannot map.
 
 The file is opened for each access and closed after it. Thousands of open files would be too many, and a file that
 stayed open could be neither rewritten by the same process nor, on Windows, deleted.
@@ -46,7 +46,7 @@ def opened(blob: Blob) -> Iterator[Any]:
 
 
 def reason(error: Exception) -> str:
-    """What the library says, on one line."""
+    """Return an h5py error message on one line."""
     return " ".join(str(error).split()).strip("'\"") or type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""What is between the brackets, axis by axis, for tensors that numpy cannot cut for us."""
+"""Parse basic indices (`x[1, ::2, ...]`) axis by axis, for tensors that are not numpy arrays."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def forward(axis: int | range) -> slice:
 
 
 def as_asked(axis: int | range) -> int | slice:
-    """What turns an axis cut by `forward` into what was asked for."""
+    """Return the index that turns an axis read by `forward` into the requested one."""
     return 0 if isinstance(axis, int) else slice(None, None, 1 if axis.step > 0 else -1)
 
 

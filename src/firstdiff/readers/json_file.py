@@ -1,4 +1,4 @@
-"""JSON: nested lists of numbers, or names with such lists; read whole, since only all of it tells the shapes.
+"""Read JSON: nested lists of numbers, or objects of such lists; parsed whole, since the shapes need all of it.
 
 An object with `data` and `shape` or `dtype` (and nothing else) is one tensor; any other object holds named ones, and
 names inside names are joined by dots. Whole numbers become int64 (uint64 where they need it), others float64.

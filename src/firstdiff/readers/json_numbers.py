@@ -1,4 +1,4 @@
-"""Lists of numbers, as JSON has them, made arrays without losing a digit or guessing."""
+"""Convert nested JSON lists of numbers to arrays without losing digits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that lie in a file as plain numbers: mapped, never copied whole."""
+"""Tensors stored uncompressed in a file, read through a memory map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders and archives of tensor files that nobody wrote for firstdiff: names and order come from the files."""
+"""Open folders and archives of plain tensor files, without trace.json: names and order come from the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-""".pth, .pt: what torch.save writes, read and mapped without torch.
+"""Read .pth and .pt files of torch.save without importing torch; tensors are mapped.
 
 A zip with the structure as a pickle (`data.pkl`), which is interpreted and never run, and every storage as a member of
 its own, stored as it is in memory.
@@ -72,7 +72,7 @@ def _open_zip(blob: Blob, front: bytes) -> list[Found]:
 
 
 class _Layout(NamedTuple):
-    """Where torch put what in a zip."""
+    """The members of a torch zip: pickle, byte order, storages."""
 
     structure: Member
     order: Member | None
@@ -119,7 +119,7 @@ def _too_large(size: int) -> RefusedError:
 
 
 class _OneTensor(NamedTuple):
-    """What the pickle of a file with one tensor said: its name, its layout, and which storage of what size holds it."""
+    """The parsed pickle of a file with one tensor: its name, layout and storage, and the storage's size."""
 
     name: str
     source: MappedSource

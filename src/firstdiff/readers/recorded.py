@@ -23,7 +23,7 @@ _MAX_HEADER = 1 << 24
 
 
 def is_recorded(tree: Tree) -> bool:
-    """Whether a tree holds a trace that a recorder wrote."""
+    """True if a tree holds a recorded trace."""
     return any(_base(blob.name) == LINES for blob in tree.blobs)
 
 

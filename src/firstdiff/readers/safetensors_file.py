@@ -1,4 +1,4 @@
-"""safetensors: a JSON header that says where each tensor lies, then plain numbers.
+"""Read safetensors files: a JSON header with the offsets of the tensors, then their bytes.
 
 Tensors come in the order of their data, as they were written; a header may list them in any order.
 """
@@ -50,7 +50,7 @@ _PACKED = {"F4", "F6_E2M3", "F6_E3M2"}
 
 
 class _Place(NamedTuple):
-    """Where a tensor lies, in bytes from the end of the header."""
+    """The byte range of a tensor, counted from the end of the header."""
 
     start: int
     stop: int

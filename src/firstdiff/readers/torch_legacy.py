@@ -1,4 +1,4 @@
-"""torch's format before 1.6: pickles and storages one after the other, which torch itself has to read."""
+"""Read the torch.save format before 1.6 (pickles and storages in sequence) through torch itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GLOBAL = re.compile(r"GLOBAL (\S+)")
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether a file is in the oldest format of all, a tar of four files, which not even torch reads safely."""
+    """True for the oldest torch format, a tar of four files, which torch itself cannot load safely."""
     at, magic = _TAR_MAGIC
     return head[at:].startswith(magic) and head.startswith(_TAR_MEMBERS)
 
@@ -57,7 +57,7 @@ def _in_one_sentence(error: Exception) -> ReadError:
 
 
 def _expand(value: Any) -> Any:
-    """What torch loaded, as the kinds of value that every pickle gives."""
+    """Convert a loaded value to the types that the pickle reader gives."""
     import torch
 
     if isinstance(value, torch.Tensor):

@@ -1,4 +1,4 @@
-"""Named blobs, wherever they come from: a folder, a zip, a tar. Nothing in here writes under a name it was given."""
+"""Named blobs of a folder, zip or tar. Member names are never used as paths to write to."""
 
 from __future__ import annotations
 

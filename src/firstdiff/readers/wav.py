@@ -1,4 +1,4 @@
-"""Sound in WAV files: PCM samples are mapped, and scaled to [-1, 1) as they are read."""
+"""Read WAV files: PCM samples are mapped, and scaled to [-1, 1) as they are read."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _source(blob: Blob, encoding: _Encoding, shape: tuple[int, ...], offset: int
 
 
 def _read_header(blob: Blob) -> tuple[_Sound, _Chunk, str | None]:
-    """What the samples are, where they lie, and what is odd about that."""
+    """Return the sample format, the data chunk, and a warning if the chunk is damaged."""
     if not _sniff(blob):
         raise ReadError("does not start as a WAV file does")
     sound: _Sound | None = None

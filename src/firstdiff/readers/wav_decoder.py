@@ -1,4 +1,4 @@
-"""Sound that takes a codec (mu-law, A-law, ADPCM), through the soundfile package."""
+"""Read WAV files that need a codec (mu-law, A-law, ADPCM) through the soundfile package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from firstdiff.trace import Index, Source
 
 
 def open_sound(blob: Blob) -> Found:
-    """What soundfile makes of a blob."""
+    """Open a blob through soundfile."""
     try:
         with ExtentFile(blob.extent()) as file, _soundfile().SoundFile(file) as sound:
             shape = (sound.frames,) if sound.channels == 1 else (sound.frames, sound.channels)

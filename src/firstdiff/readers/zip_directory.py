@@ -1,7 +1,7 @@
-"""The directory of a zip, read once and fast, and its members as blobs.
+"""Read the central directory of a zip once, and open its members as blobs.
 
-The standard library's reader makes an object of every member and reads a header for each; a thousand small .pth files,
-each a zip of its own, want less. It also cannot say where the bytes of a stored member lie, which mapping needs.
+zipfile makes an object and reads a header for each member, too slow for a thousand small .pth files, and does not
+give the offset of a stored member, which mapping needs.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class _StoredMember(Blob):
 
 
 def _located(blob: Blob, member: Member) -> Extent:
-    """Where the member's (packed) bytes lie: only its local header knows."""
+    """Return the extent of the member's compressed bytes, which start after its local header."""
     extent = blob.extent()
     header = extent.read(member.header, _LOCAL.size)
     if len(header) < _LOCAL.size or header[:4] != b"PK\x03\x04":

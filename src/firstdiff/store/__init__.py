@@ -71,7 +71,7 @@ class Store:
         return edits_of(json.loads(self.comparisons.row(comparison)["edits"]))
 
     def same_bytes(self, one: Given, other: Given) -> bool:
-        """Whether two uploads hold the same; of paths nothing is known."""
+        """True if two uploads have the same bytes; False for paths."""
         if one.upload is None or other.upload is None:
             return False
         return one.upload == other.upload or self.uploads.digests(one.upload) == self.uploads.digests(other.upload)
@@ -81,7 +81,7 @@ class Store:
         return given.upload or _stamp(given.path)
 
     def result_folder(self, comparison: str) -> Path | None:
-        """Where the result to be shown lies; None while there is none."""
+        """Return the folder of the result to show; None if there is none yet."""
         shown = self.comparisons.row(comparison)["shown"]
         return None if shown is None else self.home.result(comparison, shown)
 

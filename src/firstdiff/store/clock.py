@@ -1,4 +1,4 @@
-"""Times as the store keeps them."""
+"""Timestamps of the store."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Comparisons and the states they go through.
+"""The table of comparisons and their states.
 
-queued -> running -> done, failed; queued or running -> cancelled; a finished one goes back to queued when it is to run
-again, and a running one when its server died.
+queued -> running -> done, failed; queued or running -> cancelled; a finished one is queued again to repeat it, and a
+running one if its server died.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Comparisons:
 
 
 def job_of(row: sqlite3.Row) -> Job:
-    """What a row of the table says there is to do."""
+    """Return the job of a row of the table."""
     return Job(
         id=row["id"],
         kind=row["kind"],

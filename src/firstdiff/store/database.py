@@ -1,4 +1,4 @@
-"""One SQLite file, one connection, one lock."""
+"""The SQLite database: one file, one connection, one lock."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Database:
             self._connection.close()
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        """What a query finds."""
+        """Return the rows of a query."""
         with self._lock, self._said():
             return self._connection.execute(sql, values).fetchall()
 

@@ -1,4 +1,4 @@
-"""What the store knows of a comparison, as the page sees it."""
+"""Types of a stored comparison: inputs, edits, progress and outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIDES: tuple[SideName, ...] = get_args(SideName)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a comparison has come; `done` and `total` are files or bytes of a stage, `first` differs first so far."""
+    """The progress of a comparison: `done` of `total` files or bytes of a stage; `first` differs first so far."""
 
     stage: str
     done: int
@@ -64,7 +64,7 @@ class StatedLayout:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """What the user changed by hand.
+    """Changes made by the user.
 
     pairs: tensors that belong together
     dropped: pairs that are none
@@ -106,7 +106,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a finished comparison says in the list."""
+    """The summary of a finished comparison for the list."""
 
     verdict: str | None
     summary: Summary
@@ -116,7 +116,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What there is to do: the sides, how to compare them, and which run of it this is."""
+    """A comparison to run: sides, options, edits, and the number of the run."""
 
     id: str
     kind: Kind

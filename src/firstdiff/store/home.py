@@ -1,4 +1,4 @@
-"""Where everything is kept."""
+"""The paths of the store's files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables, as numbered steps: a store of any earlier version is brought up to date when it is opened."""
+"""The tables of the database as numbered migrations, applied when a store is opened."""
 
 from __future__ import annotations
 

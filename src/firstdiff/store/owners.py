@@ -1,4 +1,4 @@
-"""Which servers are alive: each holds a lock on a file of its own, which the system lets go of when it dies."""
+"""Track live servers: each holds a lock on its own file, which the system releases when the process dies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Owner:
 
 
 def is_alive(servers: Path, owner: str) -> bool:
-    """Whether a server still runs; what a dead one left behind is cleared away."""
+    """True if a server still runs; removes the file of a dead one."""
     path = servers / owner
     try:
         with path.open("r+b") as file:

@@ -1,4 +1,4 @@
-"""A finished comparison on disk: written as a whole or not at all, read row by row."""
+"""Results of comparisons on disk: written atomically, read row by row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GoneError(FirstdiffError):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What there is to write.
+    """The content of a result to write.
 
     rows: a slim line for each pair
     tensors: the tensors of each side
@@ -102,7 +102,7 @@ class Result:
         return _upgraded(head)
 
     def choices(self) -> dict[str, Any] | None:
-        """What there is to filter the rows by; None where the result is of a version that did not write it."""
+        """Return the filter choices of the rows; None for a result of a version that did not write them."""
         if not (self.folder / _CHOICES).exists():
             return None
         found: dict[str, Any] = json.loads(self._read(_CHOICES))

@@ -1,4 +1,4 @@
-"""What the user gave, opened: a path, or the files of an upload under the names they came with."""
+"""Open a side of a comparison: a path, or the files of an upload under their original names."""
 
 from __future__ import annotations
 

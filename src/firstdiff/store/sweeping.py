@@ -1,4 +1,4 @@
-"""Clear away what servers that were killed left behind, and uploads that nobody came back to."""
+"""Remove leftovers of killed servers, and abandoned uploads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploads: files that arrive in pieces, each proved by its digest, and survive whatever ends the server."""
+"""Resumable uploads: files received in pieces, each checked by its digest, kept across server restarts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class UploadFile:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """How many bytes of an upload are here, of how many."""
+    """The bytes received of an upload, and its size."""
 
     have: int
     size: int
@@ -85,7 +85,7 @@ class Upload:
 
     @property
     def label(self) -> str:
-        """What messages call it: its file, the folder that all its files lie in, or how many they are."""
+        """The name of the upload in messages: its file, the common folder of its files, or their number."""
         names = [file.name.replace("\\", "/").strip("/") for file in self.files]
         if len(names) == 1:
             return names[0].rpartition("/")[2] or names[0]
@@ -133,7 +133,7 @@ class Uploads:
         )
 
     def have(self, upload: str) -> Arrived | None:
-        """How much of an upload is here; None if there is no such upload."""
+        """Return the bytes received of an upload; None if there is no such upload."""
         found = self._database.rows(
             "SELECT sum(have) AS have, sum(size) AS size FROM files WHERE upload = ? GROUP BY upload", (upload,)
         )

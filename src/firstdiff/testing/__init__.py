@@ -1,1 +1,1 @@
-"""The public test kit: what others can measure themselves with."""
+"""The public test kit: planted faults and healthy pairs to measure comparison tools with."""

@@ -1,4 +1,4 @@
-"""Run many tasks, in several processes if asked, and show how far it is."""
+"""Run many tasks, in several processes on request, with a progress display."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[Result]):
-    """What came of all tasks, in their order; not complete if Ctrl-C ended it early."""
+    """The results of all tasks, in their order; not complete if Ctrl-C ended it early."""
 
     results: list[Result]
     broken: list[Broken]

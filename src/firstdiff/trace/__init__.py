@@ -1,4 +1,4 @@
-"""The trace: what a run leaves behind. `docs/trace-format.md` is its specification."""
+"""The trace: the recorded tensors of a run. `docs/trace-format.md` is its specification."""
 
 from firstdiff.trace.boxes import Box, Boxes
 from firstdiff.trace.key import ROLES, Key, Role

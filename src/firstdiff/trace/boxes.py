@@ -1,4 +1,4 @@
-"""How a tensor lies in memory where its C order does not: in strided views, each a box of its index space."""
+"""The memory layout of a tensor that is not C contiguous: strided views, each a box of its index space."""
 
 from __future__ import annotations
 

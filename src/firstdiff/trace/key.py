@@ -1,4 +1,4 @@
-"""Which tensor of a run this is, as data and as one short text."""
+"""The key that identifies a tensor within a run, and its text form."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 
 _SHORT: dict[str, str] = {"input": "in", "output": "out"}
 _LONG: dict[str, Role] = {_SHORT.get(role, role): role for role in ROLES}
+_MARKS = frozenset("@:#")  # every suffix begins with one
 _SUFFIX = re.compile(
     r"(?P<name>.*?)(?:@(?P<call>\d+))?"
     rf"(?::(?P<role>{'|'.join(_LONG)})(?:\.(?P<slot>[^@:#]*))?)?"
@@ -67,4 +68,4 @@ def _match(text: str) -> re.Match[str]:
 
 
 def _looks_suffixed(name: str) -> bool:
-    return _match(name)["name"] != name
+    return not _MARKS.isdisjoint(name) and _match(name)["name"] != name

@@ -1,4 +1,4 @@
-"""The order of tensors that only have names: which rule their names follow, and the order it gives."""
+"""Order tensors by name: detect the rule that the names follow, and sort by it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def rule_for(names: Sequence[str]) -> OrderRule:
 
 
 def sort_key(rule: OrderRule, name: str) -> SortKey:
-    """Where a name stands under a rule; names the rule does not speak of come last, in natural order."""
+    """Return the sort key of a name under a rule; names that the rule does not match come last, in natural order."""
     match = _NUMBER_IN_FRONT.fullmatch(name)
     if rule == "natural" or match is None:
         return (1, 0, 0, natural_key(name))

@@ -1,4 +1,4 @@
-"""One line of tensors.jsonl: everything said about a tensor except its values."""
+"""One line of tensors.jsonl: the metadata of a tensor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from firstdiff.trace.key import ROLES, Key, Role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What a recorder knows of a tensor. Only `name` is required; `docs/trace-format.md` explains each field."""
+    """The metadata of a recorded tensor. Only `name` is required; `docs/trace-format.md` explains each field."""
 
     name: str
     role: Role | None = None

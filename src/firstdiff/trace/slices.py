@@ -1,4 +1,4 @@
-"""Slices as people type them: `0,:,3:8`."""
+"""Parse slices as text: `0,:,3:8`."""
 
 from __future__ import annotations
 

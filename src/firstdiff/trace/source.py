@@ -1,4 +1,4 @@
-"""Values on demand: what a reader gives for a tensor before anything of it has been read."""
+"""The interface to the values of a tensor, which are read on demand."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Source(ABC):
         return np.array(self.view()[index], dtype=self.dtype)
 
     def boxes(self) -> Boxes | None:
-        """How the values lie, where a window is no more than copied from there; None where it is not."""
+        """Return the strided views that hold the values; None if the values are computed or decoded on reading."""
         return None
 
     def window(self, start: int, stop: int) -> np.ndarray:

@@ -182,7 +182,7 @@ class TraceWriter:
 
 
 def _save(file: Path, array: np.ndarray) -> None:
-    """What np.save does, in two writes and nothing else: a trace is thousands of small files."""
+    """Write an .npy file in two writes, since a trace is thousands of small files."""
     with file.open("wb", buffering=0) as data:
         if not array.flags.c_contiguous:
             np.lib.format.write_array(data, array, allow_pickle=False)

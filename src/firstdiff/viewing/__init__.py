@@ -1,4 +1,4 @@
-"""Parts of tensors as people look at them: slices, overviews, the largest differences, profiles, mappings by hand."""
+"""Views of tensors for the page: slices, overviews, largest differences, profiles, manual mappings."""
 
 from firstdiff.viewing.common import TriedMapping, common_mappings
 from firstdiff.viewing.cut import Cut

@@ -1,4 +1,4 @@
-"""Mappings that are often the right one, tried on a pair: what the solver finds, and every order of the axes."""
+"""Suggest mappings for a pair: the solver's layout, and every order of the axes."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def _named(order: tuple[int, ...]) -> str:
 
 def _try(name: str, recipe: str, reference: Source, candidate: Source) -> TriedMapping | None:
     try:
-        ours, theirs = Alignment.parse(recipe).apply([reference], [candidate])
+        ref, cand = Alignment.parse(recipe).apply([reference], [candidate])
     except UsageError:
         return None
-    if ours.size != theirs.size or not ours.size:
+    if ref.size != cand.size or not ref.size:
         return None
-    stop = min(ours.size, _MOST_ELEMENTS)
-    metrics = measure_pair(ArraySource(ours.window(0, stop)), ArraySource(theirs.window(0, stop))).metrics
+    stop = min(ref.size, _MOST_ELEMENTS)
+    metrics = measure_pair(ArraySource(ref.window(0, stop)), ArraySource(cand.window(0, stop))).metrics
     fits = metrics.rel_l2 is not None and metrics.rel_l2 <= _FITS
     return TriedMapping(name, recipe, fits, metrics.cosine, metrics.max_abs)

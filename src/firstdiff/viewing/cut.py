@@ -1,4 +1,4 @@
-"""A part of a tensor, as the page asks for it: an index or a range for every dimension."""
+"""A slice of a tensor: an index or a range for every dimension."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from firstdiff.trace.slices import parse_slice
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What is taken of each dimension: one index, or a range with both ends."""
+    """A slice: one index, or a range with both ends, for each dimension."""
 
     parts: tuple[int | range, ...]
 
@@ -69,7 +69,7 @@ class Cut:
         return Cut(tuple(parts))
 
     def run_in(self, shape: tuple[int, ...]) -> int | None:
-        """Where it begins in the C order of a tensor of that shape; None where its elements do not follow one another.
+        """Return the flat index of its first element in a tensor of that shape; None if it is not contiguous.
 
         >>> Cut.parse("1,0:2", (2, 3)).run_in((2, 3)), Cut.parse("0:2,1", (2, 3)).run_in((2, 3))
         (3, None)

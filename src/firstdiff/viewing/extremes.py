@@ -1,4 +1,4 @@
-"""Single elements: the largest differences, and those that fit a search."""
+"""Find single elements: the largest differences, and those that match a query."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What to look for.
+    """A query for elements.
 
     side: which of the two sources `value`, `range`, `nan` and `inf` look at
     low, high: the value, or the ends of the range; an end that is None is open
@@ -52,8 +52,8 @@ def largest(reference: Source, candidate: Source, count: int) -> list[Element]:
     """The elements that differ most, the largest first; those where only one side is NaN come before all."""
     places = np.zeros(0, np.int64)
     sizes = np.zeros(0)
-    for start, ours, theirs in _windows(reference, candidate):
-        found = weight(difference(ours, theirs))
+    for start, ref, cand in _windows(reference, candidate):
+        found = weight(difference(ref, cand))
         least = float(sizes[-1]) if sizes.size == count else 0.0
         here = np.flatnonzero(found > least)
         if not here.size:
@@ -69,8 +69,8 @@ def search(sources: tuple[Source, ...], sought: Sought, *, after: int = -1, coun
     reference, candidate = sources[0], sources[-1]
     found: list[Element] = []
     fits = _fitting(sought)
-    for start, ours, theirs in _windows(reference, candidate, after + 1):
-        for place in np.flatnonzero(fits(ours, theirs))[: count - len(found)]:
+    for start, ref, cand in _windows(reference, candidate, after + 1):
+        for place in np.flatnonzero(fits(ref, cand))[: count - len(found)]:
             found.append(element(reference, candidate if len(sources) > 1 else None, start + int(place)))
         if len(found) >= count:
             break
@@ -80,14 +80,14 @@ def search(sources: tuple[Source, ...], sought: Sought, *, after: int = -1, coun
 def element(reference: Source, candidate: Source | None, flat: int) -> Element:
     """Both values at a place, and how far apart they are."""
     index = tuple(int(at) for at in np.unravel_index(flat, reference.shape)) if reference.shape else ()
-    ours = reference.window(flat, flat + 1)
+    ref = reference.window(flat, flat + 1)
     if candidate is None:
-        return Element(index, flat, scalar(ours), None, None, None, None)
-    theirs = candidate.window(flat, flat + 1)
-    apart = float(difference(ours, theirs)[0])
-    size, base = abs(apart), float(np.abs(to_numbers(ours))[0])
+        return Element(index, flat, scalar(ref), None, None, None, None)
+    cand = candidate.window(flat, flat + 1)
+    apart = float(difference(ref, cand)[0])
+    size, base = abs(apart), float(np.abs(to_numbers(ref))[0])
     relative = size / base if base else (0.0 if size == 0.0 else None)
-    return Element(index, flat, scalar(ours), scalar(theirs), apart, relative, _ulp(reference, candidate, size, base))
+    return Element(index, flat, scalar(ref), scalar(cand), apart, relative, _ulp(reference, candidate, size, base))
 
 
 def _ulp(reference: Source, candidate: Source, size: float, base: float) -> float | None:
@@ -101,8 +101,8 @@ def _ulp(reference: Source, candidate: Source, size: float, base: float) -> floa
 def _windows(reference: Source, candidate: Source, begin: int = 0) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     for start in range(max(begin, 0), reference.size, _WINDOW):
         stop = min(start + _WINDOW, reference.size)
-        ours = reference.window(start, stop)
-        yield start, ours, ours if candidate is reference else candidate.window(start, stop)
+        ref = reference.window(start, stop)
+        yield start, ref, ref if candidate is reference else candidate.window(start, stop)
 
 
 Fits = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -110,14 +110,14 @@ Fits = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 def _fitting(sought: Sought) -> Fits:
     if sought.kind == "mismatch":
-        return lambda ours, theirs: _outside(ours, theirs, sought)
-    return lambda ours, theirs: _wanted((ours, theirs)[sought.side], sought)
+        return lambda reference, candidate: _outside(reference, candidate, sought)
+    return lambda reference, candidate: _wanted((reference, candidate)[sought.side], sought)
 
 
-def _outside(ours: np.ndarray, theirs: np.ndarray, sought: Sought) -> np.ndarray:
-    allowed = sought.atol + sought.rtol * np.abs(to_numbers(ours))
-    outside = weight(difference(ours, theirs)) > np.where(np.isfinite(allowed), allowed, 0.0)
-    return outside if sought.equal_nan else outside | np.isnan(real(ours))
+def _outside(reference: np.ndarray, candidate: np.ndarray, sought: Sought) -> np.ndarray:
+    allowed = sought.atol + sought.rtol * np.abs(to_numbers(reference))
+    outside = weight(difference(reference, candidate)) > np.where(np.isfinite(allowed), allowed, 0.0)
+    return outside if sought.equal_nan else outside | np.isnan(real(reference))
 
 
 def _wanted(values: np.ndarray, sought: Sought) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Two slices chosen by hand: their statistics, and in words what they have to do with each other."""
+"""Statistics of two slices chosen by hand, and sentences about their relation."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def mapped_view(reference: Source, candidate: Source, of_reference: Slice, of_ca
 
 
 def _cosine(found: Mapped) -> float | None:
-    ours, theirs = (to_numbers(side).reshape(-1) for side in (found.reference, found.candidate))
-    finite = np.isfinite(ours) & np.isfinite(theirs)
-    ours, theirs = ours[finite], theirs[finite]
-    norms = float(np.linalg.norm(ours) * np.linalg.norm(theirs)) if ours.size else 0.0
-    return float(np.clip(np.vdot(ours, theirs).real / norms, -1.0, 1.0)) if norms else None
+    reference, candidate = (to_numbers(side).reshape(-1) for side in (found.reference, found.candidate))
+    finite = np.isfinite(reference) & np.isfinite(candidate)
+    reference, candidate = reference[finite], candidate[finite]
+    norms = float(np.linalg.norm(reference) * np.linalg.norm(candidate)) if reference.size else 0.0
+    return float(np.clip(np.vdot(reference, candidate).real / norms, -1.0, 1.0)) if norms else None
 
 
 def _words(found: Mapped, cosine: float | None, identical: bool) -> str:

@@ -1,4 +1,4 @@
-"""Values as numbers to look at, and their differences."""
+"""Convert values to numbers to show, and subtract them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def difference(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
     """
     if _needs_whole_numbers(reference, candidate):
         return np.asarray((candidate.astype(object) - reference.astype(object)).astype(np.float64))
-    ours, theirs = to_numbers(reference), to_numbers(candidate)
-    apart = np.subtract(theirs, ours)
+    ref, cand = to_numbers(reference), to_numbers(candidate)
+    apart = np.subtract(cand, ref)
     apart = np.abs(apart) if apart.dtype.kind == "c" else apart
-    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+    same = (ref == cand) | (np.isnan(ref) & np.isnan(cand))
     return np.where(same, 0.0, apart)
 
 
@@ -37,6 +37,6 @@ def _needs_whole_numbers(*sides: np.ndarray) -> bool:
 
 
 def weight(apart: np.ndarray) -> np.ndarray:
-    """How much a difference matters: its size; one with a NaN more than any number."""
+    """Return the magnitude of differences, infinite for NaN."""
     size = np.abs(apart)
     return np.where(np.isnan(size), np.inf, size)

@@ -1,4 +1,4 @@
-"""A plane of any size on a few pixels, without losing a single outlier: each pixel shows its largest value."""
+"""Downsample a plane to a few pixels, each the largest value below it, so that no outlier is lost."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Edges:
-    """Where the pixels of one dimension begin, and where the last one ends."""
+    """The bounds of the pixels along one dimension."""
 
     edges: np.ndarray
 
@@ -124,14 +124,14 @@ def _ends(numbers: np.ndarray) -> Ends:
 
 @np.errstate(over="ignore", invalid="ignore")
 def _ends_of_differences32(sides: list[np.ndarray]) -> Ends:
-    """Where one overflows, or is not finite, all are done again with care."""
-    ours, theirs = sides
-    most, least = _ends(np.subtract(to_float32(theirs), to_float32(ours)))
+    """Return the extremes of differences in float32; in float64 if one overflows or is not finite."""
+    reference, candidate = sides
+    most, least = _ends(np.subtract(to_float32(candidate), to_float32(reference)))
     if np.isfinite(most).all() and np.isfinite(least).all():
         return most, least
-    return _ends(difference(ours, theirs))
+    return _ends(difference(reference, candidate))
 
 
 def _finite32(cells: np.ndarray) -> np.ndarray:
-    """What float32 cannot hold stays finite: an infinity means that there is one."""
+    """Convert to float32, clipping finite values to its range so that infinities stay distinct."""
     return np.where(np.isinf(cells), cells, np.clip(cells, -_LARGEST, _LARGEST)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The error along one dimension: one figure for each head, channel or token."""
+"""The error along one dimension: one number for each head, channel or token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How values are spread: a histogram of one side, and both sides against each other."""
+"""Distributions of values: histograms of each side, and a scatter of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operator each kind of recorded operation is. The first row that supports one reads it."""
+"""The table from recorded operations to operators; the first row that supports a call reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations and other functions of single numbers, softmax among them."""
+"""Table rows: activations, softmax and other elementwise functions."""
 
 from __future__ import annotations
 

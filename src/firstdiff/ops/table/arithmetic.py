@@ -1,4 +1,4 @@
-"""Sums, products and the like; residual connections among them."""
+"""Table rows: arithmetic, residual connections included."""
 
 from __future__ import annotations
 

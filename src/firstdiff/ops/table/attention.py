@@ -1,4 +1,4 @@
-"""Attention."""
+"""Table rows: attention."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _projections(call: Call) -> dict[str, np.ndarray]:
 
 
 def _mask(call: Call, heads: int) -> np.ndarray | None:
-    """What the two masks add to the scores; torch's are True for keys that must not be seen."""
+    """Return what the two masks add to the scores; torch's boolean masks are True for hidden keys."""
     padding, pairs = call.optional("key_padding_mask", "3"), call.optional("attn_mask", "5")
     if pairs is not None and pairs.ndim == 3:
         batched = call.array("query", "0").ndim == 3

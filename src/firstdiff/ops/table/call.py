@@ -1,4 +1,4 @@
-"""A recorded operation, asked for what an operator needs."""
+"""Read the arrays and settings that an operator needs from a recorded operation."""
 
 from __future__ import annotations
 

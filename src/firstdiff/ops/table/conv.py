@@ -1,4 +1,4 @@
-"""Convolutions."""
+"""Table rows: convolutions."""
 
 from __future__ import annotations
 

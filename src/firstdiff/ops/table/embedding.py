@@ -1,4 +1,4 @@
-"""Tables of vectors."""
+"""Table rows: embeddings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gates, and whole MLPs by the names of their parts."""
+"""Table rows: gated linear units, and whole MLPs by the names of their parameters."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _halved(arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ways(call: Call, weight: np.ndarray) -> tuple[bool, ...]:
-    """Which way the weights lie; GPT-2's `c_fc` is stored transposed, and its namesakes elsewhere are not."""
+    """Return the values of `transposed` that fit; GPT-2's `c_fc` is transposed, others of that name are not."""
     size = call.main().shape[-1]
     return tuple(way for way in (False, True) if weight.shape[0 if way else 1] == size)
 

@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Table rows: matrix products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalisations, torch's own and the many that others write."""
+"""Table rows: norms, of torch and of other libraries."""
 
 from __future__ import annotations
 

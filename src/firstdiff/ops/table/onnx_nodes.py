@@ -1,4 +1,4 @@
-"""Nodes of ONNX graphs: operators that torch has too are read as those, the rest runs by itself in onnxruntime."""
+"""Table rows: ONNX nodes, read as torch operators where there is one, else run in onnxruntime."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from firstdiff.ops import activations, arithmetic, onnx_nodes, shaping
 from firstdiff.ops.conv import conv
 from firstdiff.ops.elementwise import elementwise
-from firstdiff.ops.linear import matmul
+from firstdiff.ops.linear import linear, matmul
 from firstdiff.ops.norms import batch_norm, group_norm, layer_norm, rms_norm
 from firstdiff.ops.plan import Function, Plan
 from firstdiff.ops.reductions import reduce
@@ -20,6 +20,7 @@ from firstdiff.ops.table.row import Row
 
 _OWN_ATTRS = frozenset(("opset", "node", "output", "outputs", "inputs", "params", "module", "source", "dtype_was"))
 _FIRST_OPSET = 13
+_MATRIX = 2  # axes
 _TYPES = {
     1: "float32",
     2: "uint8",
@@ -66,10 +67,17 @@ def _gemm(call: Call) -> Iterator[Plan]:
     if scales != (1.0, 1.0) or call.told("transA"):
         yield from _alone(call)
         return
-    from firstdiff.ops.linear import linear
-
     arrays = {"input": call.array("0"), "weight": call.array("1"), "bias": call.optional("2")}
     yield Plan.of(linear, arrays, transposed=not call.told("transB", default=0))
+
+
+def _matmul(call: Call) -> Iterator[Plan]:
+    """A product with a recorded weight is a linear layer, which more is known to go wrong with."""
+    weight = call.array("1")
+    if "1" not in (call.attrs.get("params") or ()) or weight.ndim != _MATRIX:
+        yield from _two(matmul)(call)
+        return
+    yield Plan.of(linear, {"input": call.array("0"), "weight": weight, "bias": None}, transposed=True)
 
 
 def _softmax(call: Call) -> Iterator[Plan]:
@@ -173,7 +181,7 @@ def _alone(call: Call) -> Iterator[Plan]:
     arrays = tuple(call.array(slot) for slot in slots)
     attributes: dict[str, Any] = {name: value for name, value in call.attrs.items() if name not in _OWN_ATTRS}
     yield Plan.of(
-        onnx_nodes.alone,
+        onnx_nodes.onnx_node,
         {"inputs": arrays},
         op=call.op,
         opset=int(call.attrs["opset"]),
@@ -190,7 +198,7 @@ _PLANS: dict[str, Callable[[Call], Iterator[Plan]]] = {
     "Mul": _two(arithmetic.mul),
     "Div": _div,
     "Pow": _two(arithmetic.power, "exponent"),
-    "MatMul": _two(matmul),
+    "MatMul": _matmul,
     "Gemm": _gemm,
     "Conv": _conv,
     "Softmax": _softmax,

@@ -1,4 +1,4 @@
-"""Means and maxima of windows, and grids of another size."""
+"""Table rows: pooling and interpolation."""
 
 from __future__ import annotations
 

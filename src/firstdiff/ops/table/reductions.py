@@ -1,4 +1,4 @@
-"""Reductions along axes."""
+"""Table rows: reductions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rotary embeddings: the modules that make the tables, and the functions that apply them."""
+"""Table rows: rotary embeddings, the modules that make the tables and the functions that apply them."""
 
 from __future__ import annotations
 

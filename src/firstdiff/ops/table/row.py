@@ -1,4 +1,4 @@
-"""One row of the table: which calls it understands, and what it makes of them."""
+"""One row of the operator table: a predicate on calls, and the plans it reads from them."""
 
 from __future__ import annotations
 

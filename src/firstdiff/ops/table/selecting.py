@@ -1,4 +1,4 @@
-"""Ranks, and places chosen by number."""
+"""Table rows: sorting, top-k and index operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations that move values about."""
+"""Table rows: operators that move or select values."""
 
 from __future__ import annotations
 

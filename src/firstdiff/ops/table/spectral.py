@@ -1,4 +1,4 @@
-"""Spectra of sound."""
+"""Table rows: Fourier transforms and mel spectrograms."""
 
 from __future__ import annotations
 

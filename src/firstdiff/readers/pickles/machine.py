@@ -1,6 +1,6 @@
-"""A pickle interpreter that runs nothing: it knows the opcodes, and a table of builders that the caller passes.
+"""A pickle interpreter that runs no code: it knows the opcodes and calls only the builders that the caller passes.
 
-Python's own unpickler imports what a file names and calls it. Here a name stays a name, a call outside the table gives
+Python's own unpickler imports and calls what a file names. Here a name stays a name, a call outside the table gives
 an `Opaque`, and the work is bounded by the size of the file.
 """
 
@@ -117,7 +117,7 @@ class Machine:
         return Symbol(f"{_OLD_MODULES.get(module, module)}.{name}")
 
     def call(self, callee: Any, args: Any) -> Any:
-        """What a call makes: the table's own value, or something opaque; so is what is made of something opaque."""
+        """Return what the callee's builder makes, or an `Opaque` without a builder or with an opaque argument."""
         builder = self._builders.get(callee.name) if type(callee) is Symbol else None
         if builder is None:
             return self.foreign(callee)
@@ -131,7 +131,7 @@ class Machine:
         return builder(args, self.budget)
 
     def foreign(self, callee: Any) -> Opaque:
-        """What a call outside the table makes."""
+        """Return the `Opaque` that stands for a call without a builder."""
         if type(callee) is Symbol:
             return Opaque(callee.name)
         if type(callee) is Opaque:

@@ -102,7 +102,7 @@ class _Walk:
         return numbered
 
     def _identity(self, index: int, key: Any) -> tuple[str, str]:
-        """What tells a key from the others of its dictionary, and its text."""
+        """Return a dictionary key's type and text, which together are unique in the dictionary."""
         kind = type(key)
         if kind is str:
             return "str", key

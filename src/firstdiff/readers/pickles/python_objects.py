@@ -54,7 +54,7 @@ def _complex(args: tuple[Any, ...], _: Budget) -> complex:
 
 
 def _reconstructed(args: tuple[Any, ...], _: Budget) -> Opaque:
-    """How protocols 0 and 1 make an object of a class."""
+    """Build what copyreg._reconstructor makes: an object of a class in protocols 0 and 1."""
     if args and type(args[0]) is Symbol:
         return Opaque(args[0].name)
     raise ReadError("holds a pickle with an object of no class")

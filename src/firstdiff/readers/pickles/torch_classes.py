@@ -1,4 +1,4 @@
-"""Names that torch's pickles mention: storages, properties, and the kinds of tensor that have no plain values."""
+"""Class names in torch's pickles: storages, dtypes and the like, and tensor kinds without plain values."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ _FIRST_KEYS = 128
 
 
 def is_plain(name: str) -> bool:
-    """Whether tensors of a class are nothing but their values."""
+    """True for a tensor class without content beyond its values."""
     return name in _PLAIN_CLASSES
 
 
 def is_property(name: str) -> bool:
-    """Whether a name stands for a dtype or the like: harmless, and nothing to compare."""
+    """True for a dtype, a memory format or the like, which hold no values to compare."""
     return name.startswith("torch.") and name[len("torch.") :] in _PROPERTIES
 
 

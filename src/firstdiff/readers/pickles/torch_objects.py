@@ -1,4 +1,4 @@
-"""Builders for torch's tensors: where their values lie in the file, found without torch."""
+"""Builders for torch's tensors inside a pickle: they locate the values in the file without importing torch."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Storage:
 
 
 def expand(value: Any) -> Leaf | None:
-    """What a value that is neither a number nor a container counts as: a tensor, a failure, or nothing."""
+    """Return the tensor or failure that a value other than a number or container stands for; None if neither."""
     match value:
         case Storage():
             return _tensor(value, (0, (value.count,), (1,)), value.dtype)
@@ -196,7 +196,7 @@ def _rebuild_wrapper(args: tuple[Any, ...], _: Budget) -> Leaf:
 
 
 def _return_type(args: tuple[Any, ...], _: Budget) -> Any:
-    """What torch.max and others return: a tuple with names."""
+    """Build the named tuple that torch.max and others return."""
     return args[0] if args and type(args[0]) is tuple else _not_torch()
 
 

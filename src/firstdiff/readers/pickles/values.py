@@ -1,4 +1,4 @@
-"""What a pickle can hold once read: plain values, and inert stand-ins for everything that would have to be run."""
+"""Values of a parsed pickle: plain data, and inert stand-ins for objects that only running code would build."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Symbol:
 
 @final
 class Opaque:
-    """What calling a symbol outside the table would have made; `state` is what it would have been filled with."""
+    """A stand-in for an object that no builder makes; `state` is what unpickling would have set on it."""
 
     __slots__ = ("name", "state")
 

@@ -34,7 +34,7 @@ class InnerFault:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What a comparison said of a fault.
+    """The location that a comparison reported for a fault.
 
     module: where it is
     first: the first row that is named, None for a match
@@ -48,7 +48,7 @@ class Placed:
 
     @property
     def right(self) -> bool:
-        """Whether the first divergence is the module's output, or a function that its code calls."""
+        """True if the first divergence is the module's output, or a function that its code calls."""
         name = (self.first or "").split(":")[0].split("@")[0]
         return self.module in (name, name.rpartition(".")[0])
 

@@ -29,7 +29,7 @@ SHIPPED = Chosen(HALF, WIDE)
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How many of some tensors were flagged."""
+    """The number of tensors flagged."""
 
     flagged: int
     tensors: int

@@ -130,7 +130,7 @@ def _llama(fields: dict[str, Any]) -> nn.Module:
 
 
 def _llama_name(name: str) -> tuple[str, str]:
-    """What transformers calls a tensor of a GGUF file, and which part it is."""
+    """Return the transformers name of a GGUF tensor, and its part."""
     whole = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight"}
     if name in whole:
         return whole[name], name

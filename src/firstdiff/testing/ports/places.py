@@ -1,4 +1,4 @@
-"""Places in a reference: keys that hold the same values are one, and their order is that of the run."""
+"""Places of a reference: keys with the same values share one, numbered in the order of the run."""
 
 from __future__ import annotations
 

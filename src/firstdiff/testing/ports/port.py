@@ -1,4 +1,4 @@
-"""What a port is: a model written again, the mistakes it can make, and how it is run."""
+"""The definition of a port: a rewritten model, the faults it can have, and a function to run it."""
 
 from __future__ import annotations
 

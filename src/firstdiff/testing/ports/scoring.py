@@ -1,4 +1,4 @@
-"""How good the answer to a case is, and what is asked for."""
+"""Score the outcome of a case, and compare totals with targets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRONG_CAUSES = 0.08
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a case.
+    """The outcome of a case.
 
     verdict: of the comparison
     quiet: of a healthy case: no alarm; otherwise `said` has it

@@ -244,7 +244,7 @@ def _shards(port: Port, folder: Path) -> tuple[Side, Side]:
 
 
 def _time_first(port: Port, folder: Path) -> tuple[Side, Side]:
-    """What modules give for each token, time before batch; convolutions keep their own order."""
+    """Return a trace and its module outputs with time before batch; convolutions keep their order."""
     trace, _ = _twice(port, folder)
     tensors = []
     for tensor in trace:

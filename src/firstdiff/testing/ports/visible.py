@@ -1,4 +1,4 @@
-"""Where a fault shows first, found from values alone: a check of what is declared, apart from any pairing."""
+"""Find where a fault shows first from values alone, to check its declaration without any pairing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Checked:
         return found
 
     def visible(self, path: Path) -> Visible:
-        """Where a fault shows first: the reference's first tensor that the port shares and that the fault changes."""
+        """Return the first of the reference's tensors that the port shares and that the fault changes."""
         faulty = activations(open_trace(path))
         place_of = self.places.place_of
         sizes: dict[int, float] = {}
@@ -100,7 +100,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """What a fault changes.
+    """The places that a fault changes.
 
     first: the number of the first place it changes
     size: how much, in units of the default tolerance
@@ -149,7 +149,7 @@ def difference(one: Array, other: Array) -> float:
 
 
 def problems(checked: Checked, planted: Fault) -> list[str]:
-    """What is declared about a fault and is not so."""
+    """Return one sentence for each wrong declaration of a fault."""
     places = checked.places
     unknown = [place for place in planted.places if not places.matching([place])]
     found = [f"the reference has no {place}" for place in unknown]

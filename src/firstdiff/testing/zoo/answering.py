@@ -1,4 +1,4 @@
-"""What a tool answers to a case, and how good the answer is."""
+"""Answers of a tool to a case, and their score."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIDENT = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a tool says about two traces.
+    """The answer of a tool on two traces.
 
     first: the key of the first tensor that differs, as the reference has it (`layers.0.attn@1:in.0`)
     causes: codes with a confidence of 0 to 1, the likeliest first
@@ -31,7 +31,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How good an answer is.
+    """The score of an answer.
 
     truth: where the fault shows first
     exact: the first divergence was reported there
@@ -54,7 +54,7 @@ class Outcome:
 
 
 def score(planted: Planted, variant: Variant, answer: Answer) -> Outcome:
-    """How good a tool's answer to a case is."""
+    """Score a tool's answer to a case."""
     truth, _ = planted.first_visible(answer.partners)
     expected = planted.expected
     confident = [cause for cause, confidence in answer.causes if confidence >= CONFIDENT]
@@ -80,7 +80,7 @@ def score(planted: Planted, variant: Variant, answer: Answer) -> Outcome:
 
 
 def answer_of(comparison: Comparison) -> Answer:
-    """What firstdiff answers."""
+    """Return firstdiff's answer from a comparison."""
     first = comparison.first_divergence
     return Answer(
         first=first.key if first else None,

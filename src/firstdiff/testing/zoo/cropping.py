@@ -1,4 +1,4 @@
-"""The part of a larger run that a smaller one has, too."""
+"""Crop a larger run to the part that a smaller one also has."""
 
 from __future__ import annotations
 

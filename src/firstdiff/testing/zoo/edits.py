@@ -1,4 +1,4 @@
-"""Ways to put a mistake into a model: change what a module gives back, or one function that its code calls."""
+"""Plant a fault in a model: change a module's output, or one function that its code calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def around_forward(module: nn.Module, around: Callable[..., Any]) -> None:
 
 
 def change_output(module: nn.Module, change: Change) -> None:
-    """What a module gives back is changed, as if its last kernel were wrong: no function that a capture would see."""
+    """Change a module's output as a wrong kernel would, without a function call that a capture would record."""
 
     def around(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = forward(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""A folder that lives as long as what holds it."""
+"""A temporary folder, removed with its owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of runs that are both right and share few bits: no comparison may raise an alarm."""
+"""Healthy pairs of runs that share few bits: no comparison may raise an alarm."""
 
 from __future__ import annotations
 

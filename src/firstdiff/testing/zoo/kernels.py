@@ -1,6 +1,6 @@
 """Other kernels for the same operations: sums in another order, functions rounded once from float64.
 
-Works below what a capture sees, so that a candidate records the same calls as its reference, and other bits.
+Works below the level of a capture, so that a candidate records the same calls as its reference with other bits.
 """
 
 from __future__ import annotations

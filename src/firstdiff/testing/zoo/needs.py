@@ -1,4 +1,4 @@
-"""What the zoo needs to be installed."""
+"""Check that the packages the zoo needs are installed."""
 
 from __future__ import annotations
 

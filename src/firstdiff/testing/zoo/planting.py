@@ -1,4 +1,4 @@
-"""A case made real: both runs captured, and a third one that tells where the fault shows first."""
+"""Plant the fault of a case: capture both runs, and a third that shows where the fault appears first."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def traced(built: Built, path: Path, kernels: AbstractContextManager[Any] | None
 
 
 def stripped(trace: Trace) -> Trace:
-    """What a port in another language would record: no attributes, no kinds of operations, no weights."""
+    """Return a trace as a port in another language would record it: no attributes, ops or weights."""
     kept = (tensor for tensor in trace if tensor.record.role not in _LEFT_OUT)
     tensors = tuple(replace(tensor, record=replace(tensor.record, op=None, attrs={})) for tensor in kept)
     return replace(trace, tensors=tensors)

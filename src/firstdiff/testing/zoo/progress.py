@@ -1,4 +1,4 @@
-"""Runs many cases, in several processes if asked, and shows how far it is."""
+"""Run many cases, in several processes on request, with a progress display."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What came of all tasks, in their order; not complete if Ctrl-C ended it early."""
+    """The results of all tasks, in their order; not complete if Ctrl-C ended it early."""
 
     runs: list[Run]
     healthy: list[HealthyOutcome]

@@ -1,4 +1,4 @@
-"""firstdiff's own run through a case: plant the fault, compare, and score what was said."""
+"""Run firstdiff on a case: plant the fault, compare, and score the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcomes added up: by fault, by architecture, in all, and against what is asked for."""
+"""Total the outcomes by fault, by architecture and in all, and compare them with targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How many of some cases came out how."""
+    """Counts of outcomes over some cases."""
 
     cases: int
     exact: int
@@ -62,7 +62,7 @@ _HONEST = 0.95
 
 
 def targets(outcomes: Sequence[Outcome], variants: Sequence[Variant], quiet: Sequence[bool] = ()) -> list[Target]:
-    """What is asked for and what was reached.
+    """Return each target with the value reached.
 
     quiet: of healthy pairs, whether each raised no alarm
     """

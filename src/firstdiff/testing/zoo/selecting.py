@@ -1,4 +1,4 @@
-"""Which cases and healthy pairs the words of a command line mean."""
+"""Select cases and healthy pairs by words of the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large a difference is, counted apart from the comparison that is put to the test."""
+"""Measure the size of a difference, independently of the comparison under test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fault is planted in, and where it must show."""
+"""The subject that a fault is planted in, and the site where it must show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NotHere(Exception):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where the fault is.
+    """The site of a fault.
 
     module: the module whose own code, weights or settings are wrong
     given: what the module is given is wrong (`module:in.0`): its caller made it so
@@ -31,7 +31,7 @@ class Site:
     given: bool = False
 
     def holds(self, record: Record) -> bool:
-        """Whether a tensor is made here: an output of the module, a function in its code, or what it gives a child."""
+        """True if a tensor is made here: an output of the module, a function in its code, or an input of a child."""
         if record.name == self.module:
             return self.given or record.role != "input"
         return record.parent == self.module

@@ -1,4 +1,4 @@
-"""Scores as tables for a terminal, and as JSON."""
+"""Format scores as tables for a terminal, and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The architectures: tiny, random, run for real."""
+"""The architectures of the zoo: tiny models with random weights that really run."""
 
 from firstdiff.testing.zoo.architectures.table import ARCHITECTURES, Architecture, Built
 

@@ -12,7 +12,7 @@ TIMES = (40, 31, 22, 13, 4)
 
 
 class Schedule(nn.Module):
-    """What is left of the power of the signal at each step of the training: betas in even steps."""
+    """The signal power at each training step, for linearly spaced betas."""
 
     def forward(self) -> torch.Tensor:
         betas = torch.linspace(1e-4, 0.02, TRAINED) * (1000 / TRAINED)

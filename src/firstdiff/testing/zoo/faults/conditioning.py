@@ -46,7 +46,7 @@ def router(subject: Subject) -> Site:
 
 @fault("timestep period", "scale.constant", on="diffusion")
 def period(subject: Subject) -> Site:
-    """What shows first is the logarithm of the period, a constant factor."""
+    """Change the period of the time embedding; its logarithm shows first, as a constant factor."""
     module: Any = subject.model.get_submodule("time")
     module.max_period = subject.random.choice([1_000.0, 100.0])
     return Site("time")

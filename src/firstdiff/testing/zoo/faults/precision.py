@@ -1,4 +1,4 @@
-"""Numbers that lost precision, or range."""
+"""Values that lost precision or range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fault is, and the table they enter themselves into."""
+"""The definition of a fault, and the registry of all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults planted in other ways than those that anything was tuned on: do explanations hold beyond their examples?"""
+"""Held-out faults, planted in other ways than those that diagnosis was tuned on."""
 
 from __future__ import annotations
 
