@@ -58,7 +58,7 @@ class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        """What else building needs: a C compiler, where there is none."""
+        """Return the extra build requirements: a C compiler, where there is none."""
         return [] if system_compiler() and not os.environ.get("FIRSTDIFF_TARGET") else ["ziglang>=0.13"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - the names are hatchling's
@@ -69,6 +69,8 @@ class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
         try:
             built = build_kernel()
         except KernelError as error:
+            if os.environ.get("FIRSTDIFF_TARGET"):
+                self.app.abort(str(error))  # who builds for a platform wants its kernel
             self.app.display_warning(f"{error}\nfirstdiff will measure with numpy, several times slower.")
             return
         build_data["pure_python"] = False
@@ -90,6 +92,8 @@ def build_kernel() -> Path:
     For another platform, named by FIRSTDIFF_TARGET, into `build/` instead.
     """
     target = os.environ.get("FIRSTDIFF_TARGET", "")
+    if target and target not in WHEEL_TAGS:
+        raise KernelError(f"FIRSTDIFF_TARGET is {target!r}; one of {', '.join(WHEEL_TAGS)} was expected")
     folder = ROOT / "build" / target if target else KERNEL
     library = folder / f"firstdiff_kernel{_suffix(target or sys.platform)}"
     newest = max(file.stat().st_mtime for file in (*KERNEL.glob("*.[ch]"), Path(__file__)))
@@ -117,7 +121,7 @@ def build_kernel() -> Path:
 
 
 def _suffix(system: str) -> str:
-    """What the names of shared libraries end in: of zig's or Python's name of a platform."""
+    """Return the suffix of shared libraries, given zig's or Python's name of a platform."""
     if "win" in system and "darwin" not in system:
         return ".dll"
     return ".dylib" if "macos" in system or "darwin" in system else ".so"

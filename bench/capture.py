@@ -75,7 +75,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _save(arrays: list[np.ndarray], folder: Path) -> None:
-    """What a script would do: a new folder, one file after the other."""
+    """Save the arrays as a plain script would: a new folder, one file after the other."""
     folder.mkdir()
     for number, array in enumerate(arrays):
         np.save(folder / f"{number:06d}.npy", array)

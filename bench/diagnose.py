@@ -1,4 +1,4 @@
-"""What it costs to say why: two traces of 32 layers, two faults, every hypothesis tested on both."""
+"""Benchmark of diagnosis: two traces of 32 layers, two faults, every hypothesis tested on both."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _types(reference: np.ndarray, candidate: np.ndarray) -> list[Row]:
 
 
 def _hard_data(reference: np.ndarray, candidate: np.ndarray) -> list[Row]:
-    """What takes another way through the kernel, against ordinary data of the same size."""
+    """Measure data that take other paths through the kernel, against ordinary data of the same size."""
     r, c = reference[:PEER_ROWS], candidate[:PEER_ROWS]
     rng = np.random.default_rng(1)
     holes = rng.random(r.shape) < 0.1

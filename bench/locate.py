@@ -1,4 +1,4 @@
-"""What it costs to name the first divergence: two traces of 32 layers, two faults, every later row different."""
+"""Benchmark of locating the first divergence: two traces of 32 layers, two faults, every later row different."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Variant:
-    """How a run computes: `faulty_eps` is the LayerNorm eps of the one wrong layer, `flipped` sums in another order."""
+    """A variant of the run: `faulty_eps` is the LayerNorm eps of the wrong layer, `flipped` sums in another order."""
 
     faulty_eps: float | None = None
     flipped: bool = False

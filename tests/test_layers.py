@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "firstdiff"
 ROW = re.compile(r"\| L(\d) \| ([^|]+) \|")
-SIBLINGS = {("pairing", "align")}
+SIBLINGS = {("pairing", "align"), ("locate", "judge")}
 CAPTURE_SEES = {"measure"}
 
 

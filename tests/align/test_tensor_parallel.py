@@ -71,7 +71,7 @@ def _sources(tensors: list[torch.Tensor]) -> list[Source]:
 
 
 def _expected(name: str, ranks: int) -> str:
-    """How the ranks' tensors make up the whole one."""
+    """Return the recipe that joins the ranks' tensors."""
     kind = name.partition(".")[2]
     if kind in ("norm", "middle", "output"):
         return f"reference: ... -> r={ranks} ...; candidate: stack()"

@@ -19,7 +19,7 @@ TOKENS = 128
 
 
 def exceeding(reference: Trace, candidate: Trace) -> dict[str, dict[str, float]]:
-    """Which tensors of a candidate are further off than the floors of the reference allow, in order."""
+    """Return the tensors of a candidate that exceed the floors of the reference, in order."""
     partners = {tensor.key: tensor for tensor in candidate}
     found = {}
     for tensor in reference:
@@ -135,7 +135,7 @@ def test_modules_called_before_the_model_do_not_shift_the_floors(tmp_path: Path)
 
 
 def refuses(model: nn.Module, tmp_path: Path, *args: Any) -> str:
-    """What a capture says that stores no floor."""
+    """Return the warning of a capture that stores no floor."""
     with pytest.warns(CaptureWarning) as noticed:
         trace = captured(model, tmp_path / "t", *args, floor=True)
     assert trace.header["complete"] is True

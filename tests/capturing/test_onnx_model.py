@@ -273,3 +273,10 @@ def test_an_input_without_axes_stays_one(trace: Path) -> None:
     proto = model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, [])}, ["y"])
     capture_onnx(proto, {"x": np.float32(2)}, trace)
     assert values(trace, "y").shape == ()
+
+
+def test_an_axis_of_minus_one_is_open(tmp_path: Path, trace: Path) -> None:
+    proto = mlp()
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+    fd.capture_onnx(saved(proto, tmp_path), {"x": np.ones((3, 16), np.float32)}, trace)
+    assert fd.open_trace(trace)["y"].values().shape == (3, 16)

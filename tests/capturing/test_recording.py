@@ -45,6 +45,18 @@ def test_a_name_that_comes_again_is_the_next_call(tmp_path: Path) -> None:
     assert values(trace, "x@2") == 2
 
 
+def test_a_role_has_calls_of_its_own(tmp_path: Path) -> None:
+    with record(tmp_path / "t", metadata={"vocab_size": 4}) as rec:
+        rec.tap("norm", [1.0], role="input")
+        rec.tap("norm", [2.0], role="output")
+        rec.tap("norm.weight", [3.0], role="param")
+        with pytest.raises(UsageError, match=r"'inptu' is no role \(did you mean input"):
+            rec.tap("norm", [1.0], role="inptu")  # type: ignore[arg-type]
+    trace = open_trace(tmp_path / "t")
+    assert keys(trace) == ["norm:in.0", "norm", "norm.weight:param"]
+    assert trace.header["metadata"] == {"vocab_size": 4}
+
+
 def test_the_values_are_those_of_the_moment(tmp_path: Path) -> None:
     x = np.ones(3)
     with record(tmp_path / "t") as rec:

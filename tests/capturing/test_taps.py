@@ -18,7 +18,7 @@ def test_without_a_recording_nothing_happens() -> None:
 
 
 def test_without_a_recording_a_tap_is_one_look_at_one_variable() -> None:
-    """What makes it cheap: no call, no import and no attribute before it returns."""
+    """It is cheap since it makes no call, import or attribute lookup before it returns."""
     steps = [step.opname for step in dis.get_instructions(taps.tap)]
     before_return = steps[: steps.index("RETURN_VALUE")]
     assert before_return.count("LOAD_GLOBAL") == 1

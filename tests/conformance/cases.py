@@ -103,7 +103,7 @@ def _changed(golden: np.ndarray, change: str) -> np.ndarray:
 
 
 def lines() -> Iterator[str]:
-    """What cases.tsv holds."""
+    """Yield the lines of cases.tsv."""
     golden = {line.name: line.array() for line in described() if line.trace == TRACE}
     with np.errstate(invalid="ignore"):
         for name, change in CHANGES:
@@ -111,7 +111,7 @@ def lines() -> Iterator[str]:
 
 
 def expected() -> str:
-    """What `check` must print for the cases that are kept."""
+    """Return what `check` must print for the stored cases."""
     kept = CASES.read_text(encoding="ascii").splitlines()[1:]
     return "".join("\t".join(line.split("\t")[3:]) + "\n" for line in kept)
 

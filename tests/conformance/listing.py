@@ -47,7 +47,7 @@ def _name_below(folder: Path, file: Path) -> str:
 
 
 def differences(golden: Path, written: Path) -> list[str]:
-    """What a client's trace has otherwise than Python's: header, lines as read back, data byte for byte."""
+    """Return the differences of a client's trace from Python's: header, records as read back, data byte for byte."""
     found = []
     header = json.loads((written / "trace.json").read_text(encoding="utf-8"))
     wanted = json.loads((golden / "trace.json").read_text(encoding="utf-8"))

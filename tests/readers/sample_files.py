@@ -1,4 +1,4 @@
-"""What the tests of several formats share: looking into a file, and damaging one."""
+"""Helpers for the tests of several formats: read a file, damage a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INDICES: list[Any] = [
 
 
 def found_in(reader: Format, path: Path) -> dict[str, Found]:
-    """What a reader finds in a file, by name; every name once."""
+    """Return the tensors that a reader finds in a file, by name; asserts that names are unique."""
     found = list(reader.open(file_blob(path)))
     by_name = {item.name: item for item in found}
     assert len(by_name) == len(found)

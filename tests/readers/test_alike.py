@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from firstdiff.errors import ReadError
 from firstdiff.readers import open_trace
 from firstdiff.readers.blob import Extent, file_kept_open
 
@@ -86,3 +87,19 @@ def test_a_member_that_is_not_where_the_directory_says_is_one_failed_row(tmp_pat
     trace = open_trace(path)
     assert trace["0_query"].error is None
     assert bool(trace["1_query"].error) is bool(damage)
+
+
+@pytest.mark.parametrize("count", [1, 1 << 16, (1 << 16) + 1])
+def test_a_part_of_a_file_is_the_same_read_or_mapped(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "x.bin"
+    data = np.random.default_rng(0).bytes(300_000)
+    path.write_bytes(data)
+    assert bytes(Extent(str(path), 100, 250_000).map(7, count)) == data[107 : 107 + count]
+
+
+@pytest.mark.parametrize("count", [1000, 100_000])
+def test_a_part_beyond_the_end_of_its_file_is_an_error(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(bytes(count - 1))
+    with pytest.raises(ReadError, match="cut off"):
+        Extent(str(path), 0, count).map(0, count)

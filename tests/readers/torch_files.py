@@ -58,7 +58,7 @@ def oracle(tensor: torch.Tensor) -> np.ndarray:
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
-    """What torch.load gave, named by the rules: the plain definition."""
+    """Yield the named tensors of a torch.load result, as the reference definition of the names."""
     if isinstance(value, torch.Tensor):
         yield name, oracle(value)
     elif isinstance(value, dict):

@@ -119,7 +119,7 @@ def test_answers_are_scored_against_what_was_planted(planted: Planted) -> None:
 
 
 def test_a_first_divergence_upstream_is_not_exact_whatever_the_pairing_was(planted: Planted) -> None:
-    """Who pairs wrong tensors with each other finds differences that the fault did not make."""
+    """A wrong pairing shows differences that the fault did not make."""
     keys = [str(tensor.key) for tensor in planted.reference if tensor.record.role == "output"]
     swapped = {keys[0]: keys[1], keys[1]: keys[0]} | {key: key for key in keys[2:]}
     assert not score(planted, "full", Answer(keys[0], partners=swapped)).exact

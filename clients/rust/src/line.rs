@@ -130,23 +130,27 @@ impl<'a> Line<'a> {
     }
 
     fn push_attrs(&self, out: &mut String) {
-        if self.attrs.is_empty() {
-            return;
+        if !self.attrs.is_empty() {
+            out.push_str(", \"attrs\": ");
+            push_table(out, self.attrs.iter().map(|(name, value)| (*name, value)));
         }
-        out.push_str(", \"attrs\": {");
-        for (number, (name, value)) in self.attrs.iter().enumerate() {
-            out.push_str(if number == 0 { "" } else { ", " });
-            push_text(out, name);
-            out.push_str(": ");
-            match value {
-                Attr::Int(whole) => out.push_str(&whole.to_string()),
-                Attr::Float(number) => push_float(out, *number),
-                Attr::Text(text) => push_text(out, text),
-                Attr::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
-            }
-        }
-        out.push('}');
     }
+}
+
+/// A JSON object of settings.
+pub(crate) fn push_table<'a>(out: &mut String, entries: impl Iterator<Item = (&'a str, &'a Attr)>) {
+    for (number, (name, value)) in entries.enumerate() {
+        out.push_str(if number == 0 { "{" } else { ", " });
+        push_text(out, name);
+        out.push_str(": ");
+        match value {
+            Attr::Int(whole) => out.push_str(&whole.to_string()),
+            Attr::Float(number) => push_float(out, *number),
+            Attr::Text(text) => push_text(out, text),
+            Attr::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
+        }
+    }
+    out.push('}');
 }
 
 fn push_field(out: &mut String, name: &str, value: Option<&str>) {

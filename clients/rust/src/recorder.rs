@@ -12,7 +12,7 @@ use crate::dtype::Element;
 use crate::error::{Error, ErrorKind, Result};
 use crate::glob::Filter;
 use crate::json::push_text;
-use crate::line::Line;
+use crate::line::{push_table, Line};
 use crate::lock::{lock, unlock};
 use crate::npy;
 use crate::tensor::Tensor;
@@ -70,6 +70,7 @@ pub struct RecorderOptions {
     rank: u64,
     world: u64,
     seed: Option<u64>,
+    metadata: Vec<(String, crate::Attr)>,
     only: Option<String>,
     producer: String,
 }
@@ -91,6 +92,12 @@ impl RecorderOptions {
     /// Note the random seed in trace.json.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
+        self
+    }
+
+    /// Note in trace.json what both runs must agree on, such as the size of the vocabulary.
+    pub fn metadata(mut self, name: &str, value: impl Into<crate::Attr>) -> Self {
+        self.metadata.push((name.to_string(), value.into()));
         self
     }
 
@@ -139,6 +146,11 @@ impl RecorderOptions {
         if let Some(seed) = self.seed {
             let _ = writeln!(text, " \"seed\": {seed},");
         }
+        if !self.metadata.is_empty() {
+            text.push_str(" \"metadata\": ");
+            push_table(&mut text, self.metadata.iter().map(|(name, value)| (name.as_str(), value)));
+            text.push_str(",\n");
+        }
         let input = variable("FIRSTDIFF_INPUT");
         if !input.is_empty() {
             text.push_str(" \"input\": ");
@@ -168,7 +180,7 @@ impl Recorder {
     /// Say more before recording begins.
     pub fn options() -> RecorderOptions {
         let producer = "firstdiff".to_string();
-        RecorderOptions { overwrite: false, rank: 0, world: 1, seed: None, only: None, producer }
+        RecorderOptions { overwrite: false, rank: 0, world: 1, seed: None, metadata: Vec::new(), only: None, producer }
     }
 
     /// Whether taps are recorded.

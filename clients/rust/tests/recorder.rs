@@ -19,7 +19,7 @@ fn text(folder: &Folder, file: &str) -> String {
 #[test]
 fn a_closed_trace_holds_every_tensor() {
     let folder = Folder::new();
-    let recorder = Recorder::options().seed(3).producer("my port").create(folder.join("t")).unwrap();
+    let recorder = Recorder::options().seed(3).metadata("vocab_size", 320).producer("my port").create(folder.join("t")).unwrap();
     recorder.tap("mel", &[1.0f32, 2.0], &[2]).unwrap();
     recorder.tap("mel", &[true, false], &[1, 2]).unwrap();
     recorder.tap("bits", Bf16Bits::slice(&[0x3f80]), &[1]).unwrap();
@@ -30,7 +30,8 @@ fn a_closed_trace_holds_every_tensor() {
     assert_eq!(golden.load("bits").unwrap().dtype(), DType::BFloat16);
     let header = text(&folder, "trace.json");
     assert!(
-        header.contains("\"seed\": 3") && header.contains("\"name\": \"my port\"") && header.contains("\"tensors\": 3")
+        header.contains("\"metadata\": {\"vocab_size\": 320},")
+            && header.contains("\"seed\": 3") && header.contains("\"name\": \"my port\"") && header.contains("\"tensors\": 3")
     );
 }
 
