@@ -72,7 +72,7 @@ class GoldenData:
         atol, rtol, equal_nan: as in `fd.compare`; those of the marker if left out, else the project's tolerances
         """
         __tracebackhide__ = True
-        from firstdiff.capturing.arrays import as_array
+        from firstdiff.capturing.recording import as_array
 
         array = as_array(name, value)
         number = self._checked[name]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstdiff.audio.agreement import measure_agreement, shared_range
+from firstdiff.audio.levels import measure_agreement, shared_range
 from firstdiff.audio.sound import Shifted, sound_of
 from tests.audio.sounds import noise
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstdiff.audio.clicks import find_clicks, period_of
+from firstdiff.audio.artifacts import find_clicks, period_of
 from firstdiff.audio.report import Clicks
 from tests.audio.sounds import noise, speech
 

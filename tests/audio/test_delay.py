@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstdiff.audio.delay import find_delay, loudest
 from firstdiff.audio.levels import measure_levels
 from firstdiff.audio.report import Delay
 from firstdiff.audio.sound import BLOCK, Centred, sound_of
+from firstdiff.audio.timing import find_delay, loudest
 from tests.audio.sounds import RATE, late, noise, speech
 
 

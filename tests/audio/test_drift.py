@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from firstdiff.audio.drift import Taken, find_drift
 from firstdiff.audio.levels import measure_levels
 from firstdiff.audio.report import Drift
 from firstdiff.audio.sound import sound_of
-from firstdiff.audio.stretch import moved_frames
+from firstdiff.audio.timing import Taken, find_drift, moved_frames
 from tests.audio.frames import resynthesised
 from tests.audio.sounds import RATE, noise, speech
 

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from firstdiff.audio import picture
-from firstdiff.audio.canvas import INK, Canvas, wrapped
-from firstdiff.audio.font import dots
-from firstdiff.audio.png import to_png
+from firstdiff.audio.canvas import INK, Canvas, dots, to_png, wrapped
 from tests.audio.sounds import RATE, noise, speech
 
 MAGENTA = (210, 0, 190)

@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstdiff.audio.resampled import Resampled
-from firstdiff.audio.sound import sound_of
+from firstdiff.audio.sound import Resampled, sound_of
 
 
 def chirp(rate: float, seconds: float = 0.5, top: float = 3000) -> np.ndarray:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstdiff.audio.ripple import find_ripple, gain_profile
+from firstdiff.audio.artifacts import find_ripple, gain_profile
 from tests.audio.sounds import noise, speech
 
 

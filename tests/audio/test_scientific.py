@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from firstdiff.audio import compare_audio
-from firstdiff.audio.scientific import fourier, has_scipy, signal
+from firstdiff.audio.sound import fourier, has_scipy, signal
 from firstdiff.errors import UsageError
 
 

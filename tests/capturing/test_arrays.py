@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from firstdiff.capturing import record
-from firstdiff.capturing.arrays import as_array
+from firstdiff.capturing.recording import as_array
 from firstdiff.errors import UsageError
 from firstdiff.readers import open_trace
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from firstdiff.capturing.filters import Filters
+from firstdiff.capturing.session import Filters
 from tests.capturing.models import captured, gpt, ids, keys
 
 

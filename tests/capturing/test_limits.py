@@ -69,7 +69,7 @@ def test_a_part_that_is_compiled_loses_its_wrapper_in_names(compiler: Any, tmp_p
     ]
 
 
-@pytest.mark.filterwarnings("ignore::firstdiff.capturing.limits.CaptureWarning")
+@pytest.mark.filterwarnings("ignore::firstdiff.capturing.torch_model.CaptureWarning")
 def test_a_mode_of_the_user_around_compiled_code_stays_in_place(compiler: Any, tmp_path: Path) -> None:
     class Mode(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

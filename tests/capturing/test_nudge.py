@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from firstdiff.capturing.nudge import in_float64, moved_by_one_ulp, nudged, nudged_embeddings
+from firstdiff.capturing.noise_floor import in_float64, moved_by_one_ulp, nudged, nudged_embeddings
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from firstdiff.capturing import capture, parameters
+from firstdiff.capturing import capture, module_tree
 from firstdiff.readers import open_trace
 from tests.capturing.models import Function, captured, keys, line, values
 
@@ -36,9 +36,9 @@ def test_all_are_recorded_while_they_are_small_in_total(tmp_path: Path) -> None:
 def test_beyond_the_total_only_small_ones_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = nn.Sequential(nn.Linear(128, 128), nn.Linear(128, 129, bias=False))
     total = sum(values.numel() * values.element_size() for values in model.parameters())
-    monkeypatch.setattr(parameters, "TOTAL_BYTES", total)
+    monkeypatch.setattr(module_tree, "TOTAL_BYTES", total)
     assert len(keys(captured(model, tmp_path / "fits", torch.ones(1, 128)), "param")) == 3
-    monkeypatch.setattr(parameters, "TOTAL_BYTES", total - 1)
+    monkeypatch.setattr(module_tree, "TOTAL_BYTES", total - 1)
     trace = captured(model, tmp_path / "t", torch.ones(1, 128))
     assert keys(trace, "param") == ["0.weight:param", "0.bias:param"]
     assert trace.header["params_left_out"] == 1
@@ -47,7 +47,7 @@ def test_beyond_the_total_only_small_ones_are_recorded(tmp_path: Path, monkeypat
 def test_tied_weights_count_once_in_the_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = nn.Sequential(nn.Linear(200, 200, bias=False), nn.Linear(200, 200, bias=False))
     model[1].weight = model[0].weight
-    monkeypatch.setattr(parameters, "TOTAL_BYTES", 200 * 200 * 4)
+    monkeypatch.setattr(module_tree, "TOTAL_BYTES", 200 * 200 * 4)
     assert keys(captured(model, tmp_path / "t", torch.ones(1, 200)), "param") == ["0.weight:param"]
 
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstdiff.capturing.provenance import Origin, Provenance, covers, elements_of
+from firstdiff.capturing.tensor_recorder import Origin, Provenance, covers, elements_of
 
 
 def found(provenance: Provenance, tensor: torch.Tensor) -> Origin | None:

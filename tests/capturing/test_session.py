@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from firstdiff.capturing.filters import Filters
-from firstdiff.capturing.session import Place, Session
+from firstdiff.capturing.session import Filters, Place, Session
 from firstdiff.trace import Record
 
 

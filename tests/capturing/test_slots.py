@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstdiff.capturing.slots import is_scalar, parts_of_call, parts_of_value, scalar
+from firstdiff.capturing.arguments import is_scalar, parts_of_call, parts_of_value, scalar
 
 
 class Leaf:

@@ -7,7 +7,7 @@ import inspect
 from firstdiff.cli.compare import compare as command
 from firstdiff.comparing import Options, compare
 from firstdiff.server.options import FORM_OPTIONS
-from firstdiff.server.wire import OptionsIn
+from firstdiff.server.schemas import OptionsIn
 
 OPTIONS = set(inspect.signature(Options.of).parameters)
 # the runs themselves, how the result is shown, or `--as`, which asks another question of the same two runs

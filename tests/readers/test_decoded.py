@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from firstdiff.errors import ReadError
-from firstdiff.readers import decoded
+from firstdiff.readers import sources
 from firstdiff.readers.blob import file_blob
-from firstdiff.readers.decoded import DecodedSource
+from firstdiff.readers.sources import DecodedSource
 
 INT32 = np.dtype(np.int32)
 
@@ -33,7 +33,7 @@ def test_any_part_is_that_part_of_the_whole(
     source = DecodedSource(file_blob(path), shape, INT32, doubled, offset=5, unit=values, values=values)
     expected = doubled(packed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoded, "_PIECE", piece)
+        patch.setattr(sources, "_PIECE", piece)
         index = data.draw(hnp.basic_indices(shape, allow_ellipsis=True, allow_newaxis=True))
         assert np.array_equal(source.read(index), expected[index])
         start, stop = sorted(data.draw(st.tuples(*[st.integers(0, expected.size)] * 2)))

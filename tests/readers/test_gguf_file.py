@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from firstdiff import dtypes
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import file_blob
-from firstdiff.readers.decoded import DecodedSource
 from firstdiff.readers.gguf_file import FORMAT
+from firstdiff.readers.sources import DecodedSource
 from tests.readers.sample_files import (
     HOSTILE_NAMES,
     assert_reads_as,

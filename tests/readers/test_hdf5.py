@@ -17,9 +17,8 @@ from hypothesis.extra import numpy as hnp
 
 from firstdiff.errors import ReadError, RefusedError
 from firstdiff.readers.blob import Extent, StoredBlob, file_blob
-from firstdiff.readers.hdf5 import FORMAT
-from firstdiff.readers.hdf5_dataset import DatasetSource, boxes
-from firstdiff.readers.mapped import MappedSource
+from firstdiff.readers.hdf5 import FORMAT, DatasetSource, boxes
+from firstdiff.readers.sources import MappedSource
 from tests.readers.sample_files import HOSTILE_NAMES, assert_reads_as, complaint, found_in, refusal_of, source_of
 
 NATIVE = [

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from firstdiff.readers.indexing import as_asked, forward, plain_axes
+from firstdiff.readers.sources import as_asked, forward, plain_axes
 
 
 @given(shape=hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=7), data=st.data())

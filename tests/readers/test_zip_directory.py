@@ -7,8 +7,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import pytest
 
+from firstdiff.readers.archive import Directory, open_member, read_directory
 from firstdiff.readers.blob import file_blob
-from firstdiff.readers.zip_directory import Directory, open_member, read_directory
 
 
 def zipped(path: Path, members: dict[str, bytes], method: int = ZIP_STORED) -> Directory:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from firstdiff.server import pages
+from firstdiff.server import app
 from tests.server.conftest import Page
 
 
@@ -15,7 +15,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (static / "index.html").write_text("<!doctype html><title>page</title>", encoding="utf-8")
     (static / "assets" / "app-123.js").write_text("start()", encoding="utf-8")
     (tmp_path / "secret.txt").write_text("hidden", encoding="utf-8")
-    monkeypatch.setattr(pages, "STATIC", static)
+    monkeypatch.setattr(app, "STATIC", static)
     return static
 
 

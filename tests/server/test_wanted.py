@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from starlette.requests import Request
 
-from firstdiff.server.answers import GaveUpError
+from firstdiff.server.cancellation import WantedSource, _gone
+from firstdiff.server.responses import GaveUpError
 from firstdiff.server.row_tensors import RowTensors
-from firstdiff.server.wanted import WantedSource, _gone
 from firstdiff.trace import ArraySource
 from firstdiff.viewing import Cut, overview
 from tests.event_loop import in_own_loop

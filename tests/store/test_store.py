@@ -15,9 +15,8 @@ import pytest
 from firstdiff.errors import UsageError
 from firstdiff.schema import Summary
 from firstdiff.store import Edits, Given, Job, Outcome, Progress, Store, StoreError, default_home
-from firstdiff.store.database import Database
+from firstdiff.store.database import MIGRATIONS, Database
 from firstdiff.store.entry import KeyPair, StatedLayout
-from firstdiff.store.migrations import MIGRATIONS
 from firstdiff.store.uploads import UnknownError
 
 HERE = Given(label="here", path="/nowhere/at/all")

@@ -24,7 +24,7 @@ from firstdiff.viewing import (
     scatter,
     search,
 )
-from firstdiff.viewing.mapped import held
+from firstdiff.viewing.mapping import held
 
 RNG = np.random.default_rng(0)
 

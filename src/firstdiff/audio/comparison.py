@@ -9,18 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from firstdiff.audio.agreement import Agreement, measure_agreement, shared_blocks, shared_range
-from firstdiff.audio.clicks import find_clicks
-from firstdiff.audio.decibel import level_db
-from firstdiff.audio.delay import find_delay, loudest
-from firstdiff.audio.drift import Taken, find_drift
-from firstdiff.audio.levels import Levels, measure_clipping, measure_levels
+from firstdiff.audio.artifacts import find_clicks, find_ripple
+from firstdiff.audio.levels import (
+    Agreement,
+    Levels,
+    level_db,
+    measure_agreement,
+    measure_clipping,
+    measure_levels,
+    shared_blocks,
+    shared_range,
+)
 from firstdiff.audio.mel_distance import log_mel_distance
-from firstdiff.audio.prepared import prepare
 from firstdiff.audio.report import AudioReport, Clicks, Delay, Ripple, SoundInfo
-from firstdiff.audio.ripple import find_ripple
-from firstdiff.audio.scientific import fourier
-from firstdiff.audio.sound import Centred, Shifted, Sound, sound_of
+from firstdiff.audio.sound import Centred, Shifted, Sound, fourier, prepare, sound_of
+from firstdiff.audio.timing import Taken, find_delay, find_drift, loudest
 from firstdiff.audio.words import HARDLY_DB, in_words
 
 _EXACT_ENOUGH_DB = 120.0  # of two sounds this close, none is delayed

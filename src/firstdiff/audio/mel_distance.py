@@ -6,8 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from firstdiff.audio.scientific import fourier
-from firstdiff.audio.sound import Sound
+from firstdiff.audio.sound import Sound, fourier
 from firstdiff.ops.mel import mel_filterbank
 
 _WINDOW_SECONDS = 0.046

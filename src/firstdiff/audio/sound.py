@@ -1,9 +1,11 @@
-"""Audio as float64 frames, read on demand in bounded pieces from a tensor of any dtype and layout."""
+"""Sounds: samples of a tensor or file, prepared, shifted and resampled for a comparison."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import prod
 from typing import Any, final
@@ -166,3 +168,110 @@ def _as_float(values: np.ndarray) -> np.ndarray:
         return wide
     half = float(1 << (8 * width - 1))
     return (wide - half if kind == "u" else wide) / half
+
+
+MISSING = "comparing sound needs scipy, which is not installed: pip install 'firstdiff[audio]'"
+
+
+def has_scipy() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("scipy") is not None
+
+
+def fourier() -> Any:
+    """`scipy.fft`."""
+    try:
+        from scipy import fft
+    except ImportError as error:
+        raise UsageError(MISSING) from error
+    return fft
+
+
+def signal() -> Any:
+    """`scipy.signal`, which takes a second to load."""
+    try:
+        from scipy import signal as found
+    except ImportError as error:
+        raise UsageError(MISSING) from error
+    return found
+
+
+_FINEST = 100_000  # terms of the ratio beyond this are rounded: the filter has 20 taps for each
+_LOBES = 16
+
+
+@final
+class Resampled(Sound):
+    """A sound at another rate, through a polyphase filter; pieces give what the whole would."""
+
+    def __init__(self, sound: Sound, rate: float) -> None:
+        ratio = Fraction(rate).limit_denominator(10**6) / Fraction(sound.rate).limit_denominator(10**6)
+        if max(ratio.numerator, ratio.denominator) > _FINEST:
+            ratio = ratio.limit_denominator(1000)
+        self._sound = sound
+        self._up, self._down = ratio.numerator, ratio.denominator
+        self.rate = rate
+        self.channels = sound.channels
+        self.frames = -(-sound.frames * self._up // self._down)
+
+    def _frames(self, start: int, stop: int) -> np.ndarray:
+        """The context is a multiple of `down` frames, so that it becomes a whole number of frames."""
+        around = _LOBES * max(self._up, self._down) // self._up + 2
+        first = (start * self._down // self._up - around) // self._down
+        last = stop * self._down // self._up + around + 1
+        given = self._sound.read(first * self._down, last)
+        found: np.ndarray = signal().resample_poly(given, self._up, self._down, axis=0, window=self._taps)
+        return found[start - first * self._up : stop - first * self._up]
+
+    @cached_property
+    def _taps(self) -> np.ndarray:
+        widest = max(self._up, self._down)
+        return np.asarray(signal().firwin(2 * _LOBES * widest + 1, 0.96 / widest, window=("kaiser", 10.0)))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Both sides at one rate, with as many channels; `notes` say how they came to that."""
+
+    reference: Sound
+    candidate: Sound
+    notes: tuple[str, ...] = ()
+
+
+def prepare(reference: Sound, candidate: Sound) -> Prepared:
+    """The lower rate is compared at; a side of one channel is held against the mean of the other's."""
+    notes: list[str] = []
+    if reference.channels != candidate.channels:
+        reference, candidate, note = _same_channels(reference, candidate)
+        notes.append(note)
+    if reference.rate != candidate.rate:
+        reference, candidate, note = _same_rate(reference, candidate)
+        notes.append(note)
+    return Prepared(reference, candidate, tuple(notes))
+
+
+def hertz(rate: float) -> str:
+    return f"{rate:,.10g} Hz"
+
+
+def _same_channels(reference: Sound, candidate: Sound) -> tuple[Sound, Sound, str]:
+    fewest = min(reference.channels, candidate.channels)
+    found = f"the reference has {_channels(reference)}, the candidate {_channels(candidate)}"
+    mean = fewest == 1
+    how = "the mean of the channels" if mean else f"the first {fewest} channels"
+    ref = reference if reference.channels == fewest else Channels(reference, fewest)
+    cand = candidate if candidate.channels == fewest else Channels(candidate, fewest)
+    side = "candidate" if ref is reference else "reference"
+    return ref, cand, f"{found}: {how} of the {side} {'was' if mean else 'were'} compared"
+
+
+def _channels(sound: Sound) -> str:
+    return f"{sound.channels} channel{'' if sound.channels == 1 else 's'}"
+
+
+def _same_rate(reference: Sound, candidate: Sound) -> tuple[Sound, Sound, str]:
+    found = f"the reference has {hertz(reference.rate)}, the candidate {hertz(candidate.rate)}"
+    if reference.rate > candidate.rate:
+        return Resampled(reference, candidate.rate), candidate, f"{found}: the reference was resampled"
+    return reference, Resampled(candidate, reference.rate), f"{found}: the candidate was resampled"

@@ -12,13 +12,11 @@ from typing import final
 
 import numpy as np
 
-from firstdiff.audio.agreement import shared_range
-from firstdiff.audio.drift import Taken
+from firstdiff.audio.levels import shared_range
 from firstdiff.audio.mel_distance import window_size
-from firstdiff.audio.prepared import prepare
 from firstdiff.audio.report import AudioReport
-from firstdiff.audio.scientific import fourier
-from firstdiff.audio.sound import BLOCK, Shifted, Sound, finite
+from firstdiff.audio.sound import BLOCK, Shifted, Sound, finite, fourier, prepare
+from firstdiff.audio.timing import Taken
 
 _LOUD = 0.5  # a difference is played with this peak
 _FRAMES_A_COLUMN = 4

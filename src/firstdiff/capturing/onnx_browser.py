@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 
-from firstdiff.capturing.filters import Filters
 from firstdiff.capturing.onnx_file import OnnxModel
 from firstdiff.capturing.onnx_graph import Part, Parts, value_bytes
 from firstdiff.capturing.onnx_values import Params, ValueRecorder, distance
 from firstdiff.capturing.queue_writer import QueueWriter
 from firstdiff.capturing.recording import noted_input, producer
-from firstdiff.capturing.session import Session
+from firstdiff.capturing.session import Filters, Session
 from firstdiff.errors import ReadError
 from firstdiff.trace import TraceWriter
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from firstdiff.capturing.filters import Filters
-from firstdiff.capturing.limits import CaptureWarning
 from firstdiff.capturing.onnx_file import OnnxModel, need_onnx, open_model
 from firstdiff.capturing.onnx_graph import PART_BYTES, Part, Parts, value_bytes
 from firstdiff.capturing.onnx_session import (
@@ -28,7 +26,8 @@ from firstdiff.capturing.onnx_session import (
 from firstdiff.capturing.onnx_values import Params, ValueRecorder
 from firstdiff.capturing.queue_writer import QueueWriter
 from firstdiff.capturing.recording import noted_input, producer, trace_path
-from firstdiff.capturing.session import Session
+from firstdiff.capturing.session import Filters, Session
+from firstdiff.capturing.torch_model import CaptureWarning
 from firstdiff.trace import TraceWriter
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.capturing.arrays import as_array
 from firstdiff.capturing.onnx_file import OnnxModel
+from firstdiff.capturing.recording import as_array
 from firstdiff.errors import ReadError, UsageError, did_you_mean
 
 if TYPE_CHECKING:

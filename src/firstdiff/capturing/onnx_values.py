@@ -8,9 +8,9 @@ from typing import Any, Literal, final
 import numpy as np
 
 from firstdiff import dtypes
+from firstdiff.capturing.module_tree import SMALL_BYTES, TOTAL_BYTES
 from firstdiff.capturing.onnx_file import OnnxModel
 from firstdiff.capturing.onnx_graph import Part, Value, attributes_of, has_hidden_values, torch_origin
-from firstdiff.capturing.parameters import SMALL_BYTES, TOTAL_BYTES
 from firstdiff.capturing.session import Place, Session
 
 Params = Literal["auto", "small", "all", "none"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from firstdiff import dtypes
-from firstdiff.capturing.filters import Filters
-from firstdiff.capturing.parameters import Params
+from firstdiff.capturing.module_tree import Params
+from firstdiff.capturing.session import Filters
 from firstdiff.capturing.snapshots import CopyRule
 from firstdiff.errors import UsageError
 

@@ -1,31 +1,97 @@
-"""`capture`: record a torch model while it runs."""
+"""Record a torch model: `fd.capture`."""
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterable
+import weakref
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 
-from firstdiff.capturing.claims import claim, release
-from firstdiff.capturing.filters import Filters
-from firstdiff.capturing.limits import CaptureWarning, limits_of
-from firstdiff.capturing.module_tree import nodes_of
+from firstdiff.capturing.module_tree import Node, Params, nodes_of
 from firstdiff.capturing.options import Level, Options, checked
-from firstdiff.capturing.parameters import Params
 from firstdiff.capturing.queue_writer import WAITING_BYTES, QueueWriter
 from firstdiff.capturing.recording import noted_input, producer, trace_path
 from firstdiff.capturing.saved_calls import SavedCalls
-from firstdiff.capturing.session import Session
+from firstdiff.capturing.session import Filters, Session
 from firstdiff.capturing.watch import Watch
 from firstdiff.errors import FirstdiffError, UsageError, WriteError
 from firstdiff.trace import TraceWriter
 
 if TYPE_CHECKING:
     import torch
+
+_lock = Lock()
+_captured: weakref.WeakKeyDictionary[torch.nn.Module, Path] = weakref.WeakKeyDictionary()
+
+
+def claim(model: torch.nn.Module, path: Path) -> None:
+    """Take a model with all its modules; UsageError if one of them is taken."""
+    with _lock:
+        modules = list(model.modules())
+        for module in modules:
+            if module in _captured:
+                raise UsageError(
+                    f"{type(module).__name__} is being captured already, to {_captured[module]}; "
+                    "end that capture before starting another of the same model"
+                )
+        for module in modules:
+            _captured[module] = path
+
+
+def release(path: Path) -> None:
+    """Give back what was claimed for a path."""
+    with _lock:
+        for module in [module for module, claimed in _captured.items() if claimed is path]:
+            del _captured[module]
+
+
+class CaptureWarning(UserWarning):
+    """A capture records less than one would think, or not quite what an unwatched run computes."""
+
+
+def limits_of(nodes: Sequence[Node]) -> list[str]:
+    """Return one warning for each kind of limit found."""
+    compiled = [node.name for node in nodes if node.kind == "compiled"]
+    scripted = [node.name for node in nodes if node.kind == "scripted"]
+    fused = _fused(nodes)
+    found = []
+    if compiled:
+        found.append(
+            f"{_listed(compiled)} is compiled, so only what goes in and what comes out is recorded; "
+            "capture the model without torch.compile to see inside"
+        )
+    if scripted:
+        found.append(f"{_listed(scripted)} is TorchScript, which takes no hooks, and is not recorded")
+    if fused:
+        found.append(
+            f"{_listed(fused)} may take torch's fused path when nobody watches; "
+            "while captured it takes the plain one, whose last bits can differ"
+        )
+    return found
+
+
+def _fused(nodes: Sequence[Node]) -> list[str]:
+    """Return the names of torch.nn transformer layers in eval mode: hooks make them leave their fused path."""
+    import torch
+
+    if not torch.backends.mha.get_fastpath_enabled():
+        return []
+    kinds = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoderLayer, torch.nn.TransformerEncoder)
+    return [
+        node.name
+        for node in nodes
+        if node.kind == "watched" and isinstance(node.module, kinds) and not node.module.training
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} (and {len(names) - 1} more)"
+
 
 T = TypeVar("T")
 _log = logging.getLogger("firstdiff")
@@ -178,7 +244,7 @@ class Capture:
         return notes
 
     def _add_floors(self, saved: SavedCalls) -> dict[str, Any]:
-        from firstdiff.capturing.floor import measure_floors
+        from firstdiff.capturing.noise_floor import measure_floors
 
         found = measure_floors(self._model, saved, self._session.calls_before, self.path, self._options)
         self._trace.add_floors(found.by_line)

@@ -6,17 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from firstdiff.capturing import taps
-from firstdiff.capturing.frames import Frames
 from firstdiff.capturing.functions import FunctionCalls
-from firstdiff.capturing.gradients import Gradients
-from firstdiff.capturing.module_calls import ModuleCalls
-from firstdiff.capturing.module_hooks import ModuleHooks
-from firstdiff.capturing.module_tree import Node, nodes_of
+from firstdiff.capturing.module_calls import Frames, ModuleCalls, ModuleHooks
+from firstdiff.capturing.module_tree import Node, held_tensors, nodes_of, record_parameters
 from firstdiff.capturing.options import Options
-from firstdiff.capturing.parameters import held_tensors, record_parameters
 from firstdiff.capturing.recording import tap_arrays
 from firstdiff.capturing.session import Place, Session
-from firstdiff.capturing.tensor_recorder import TensorRecorder, is_tensor
+from firstdiff.capturing.tensor_recorder import Gradients, TensorRecorder, is_tensor
 
 if TYPE_CHECKING:
     import torch

@@ -29,7 +29,7 @@ def demo(
     from functools import partial
 
     from firstdiff.cli.serve import run
-    from firstdiff.server.starting import start_demo
+    from firstdiff.server.submit import start_demo
     from firstdiff.workflows.demo import find_demo
 
     run(partial(start_demo, demo=find_demo(name)), port=port, home=home, no_open=no_open)

@@ -33,7 +33,7 @@ def serve(
     no_open: Annotated[bool, NO_OPEN] = False,
 ) -> None:
     """Show comparisons in the browser: of two runs, of one alone, or those there are."""
-    from firstdiff.server.starting import given_path, start_paths
+    from firstdiff.server.submit import given_path, start_paths
 
     if third is not None and candidate is None:
         raise typer.BadParameter("--third goes with two others: firstdiff serve REF CAND --third PATH")
@@ -64,8 +64,8 @@ def run(
     import sys
 
     from firstdiff.cli.console import say
-    from firstdiff.server.running import Serving
-    from firstdiff.server.running import serve as serve_page
+    from firstdiff.server.serve import Serving
+    from firstdiff.server.serve import serve as serve_page
     from firstdiff.store import default_home
     from firstdiff.workflows.project import find_project
 

@@ -137,7 +137,7 @@ def audio_of(matched: MatchedPair) -> Mapping[str, Any] | None:
     if not alone or not any(_may_be_sound(side[0].record) for side in (matched.references, matched.candidates)):
         return None
     from firstdiff.audio import compare_marked
-    from firstdiff.audio.scientific import has_scipy
+    from firstdiff.audio.sound import has_scipy
 
     if not has_scipy():
         return None
@@ -151,7 +151,7 @@ def audio_warnings(paired: PairingResult) -> tuple[str, ...]:
     if not any(_may_be_sound(tensor.record) for tensor in paired.reference):
         return ()
     from firstdiff.audio import marked
-    from firstdiff.audio.scientific import MISSING, has_scipy
+    from firstdiff.audio.sound import MISSING, has_scipy
 
     return () if has_scipy() or not any(marked(tensor) for tensor in paired.reference) else (MISSING,)
 

@@ -11,8 +11,8 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import Blob
-from firstdiff.readers.format import Format, Found
-from firstdiff.readers.mapped import MappedSource
+from firstdiff.readers.formats import Format, Found
+from firstdiff.readers.sources import MappedSource
 
 _MAGIC = b"\x93NUMPY"
 _MAX_HEADER = 1 << 16

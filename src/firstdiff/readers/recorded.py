@@ -13,8 +13,8 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import Blob
-from firstdiff.readers.mapped import MappedSource
 from firstdiff.readers.npy import open_array, read_header
+from firstdiff.readers.sources import MappedSource
 from firstdiff.readers.tree import Tree
 from firstdiff.trace import FORMAT, HEADER, LINES, VERSION, Index, Key, Record, Source, Tensor, Trace
 from firstdiff.trace.order import natural_key

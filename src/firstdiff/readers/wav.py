@@ -11,9 +11,8 @@ import numpy as np
 
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import Blob
-from firstdiff.readers.decoded import DecodedSource
-from firstdiff.readers.format import Format, Found
-from firstdiff.readers.mapped import MappedSource
+from firstdiff.readers.formats import Format, Found
+from firstdiff.readers.sources import DecodedSource, MappedSource
 from firstdiff.trace import Source
 
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE

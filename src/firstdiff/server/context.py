@@ -9,10 +9,10 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from firstdiff.errors import UsageError
-from firstdiff.server.answers import ConflictError
 from firstdiff.server.inference.models import BrowserModels
 from firstdiff.server.jobs import Jobs
-from firstdiff.server.opened import Opened
+from firstdiff.server.responses import ConflictError
+from firstdiff.server.trace_cache import Opened
 from firstdiff.store import Store
 from firstdiff.store.results import Result
 

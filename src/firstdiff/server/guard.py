@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firstdiff.json_text import to_json
-from firstdiff.server.headers import ResponseHeader
+from firstdiff.server.responses import ResponseHeader
 
 if TYPE_CHECKING:
     from firstdiff.server.context import ServerSettings

@@ -15,7 +15,7 @@ from typing import IO, Any, final
 from firstdiff.errors import FirstdiffError
 from firstdiff.json_text import from_plain, to_json
 from firstdiff.store import Job, Outcome, Progress, Store
-from firstdiff.store.sides import Files, files_of
+from firstdiff.store.inputs import Files, files_of
 
 SLOTS = 2
 _LOOK_EVERY = 1.0
@@ -159,7 +159,7 @@ def _spawn(log: IO[bytes]) -> subprocess.Popen[str]:
         {"creationflags": 0x200} if sys.platform == "win32" else {"start_new_session": True}  # CREATE_NEW_PROCESS_GROUP
     )
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "firstdiff.server.child"],
+        [sys.executable, "-P", "-m", "firstdiff.server.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,

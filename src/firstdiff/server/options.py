@@ -17,7 +17,7 @@ from firstdiff.store import Edits
 from firstdiff.trace import Trace
 
 if TYPE_CHECKING:
-    from firstdiff.server.wire import JudgeIn
+    from firstdiff.server.schemas import JudgeIn
 
 _EDITS = "the pairs set by hand"
 _FILE = "the map file"

@@ -10,10 +10,10 @@ from firstdiff.align import Alignment
 from firstdiff.errors import FirstdiffError, ReadError, UsageError
 from firstdiff.measure.numerics import scalar
 from firstdiff.schema import Pair, TensorInfo
-from firstdiff.server.answers import ConflictError
+from firstdiff.server.cancellation import WantedSource
 from firstdiff.server.context import Context
-from firstdiff.server.opened import OpenSides
-from firstdiff.server.wanted import WantedSource
+from firstdiff.server.responses import ConflictError
+from firstdiff.server.trace_cache import OpenSides
 from firstdiff.trace import Source, Tensor, Trace
 
 SideName = Literal["reference", "candidate", "third"]

@@ -13,8 +13,7 @@ from firstdiff.schema import Summary
 from firstdiff.store.comparisons import Comparisons, edits_of, job_of
 from firstdiff.store.database import Database, StoreError
 from firstdiff.store.entry import Edits, Entry, Given, Job, Outcome, Progress, SideOut
-from firstdiff.store.home import Home, bytes_below, default_home
-from firstdiff.store.owners import Owner, is_alive
+from firstdiff.store.home import Home, Owner, bytes_below, default_home, is_alive
 from firstdiff.store.results import run_of
 from firstdiff.store.sweeping import sweep
 from firstdiff.store.uploads import UnknownError, Uploads

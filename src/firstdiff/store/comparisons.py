@@ -14,8 +14,7 @@ from typing import Any, final
 
 from firstdiff.errors import UsageError
 from firstdiff.json_text import from_plain, to_json
-from firstdiff.store.clock import now
-from firstdiff.store.database import Database
+from firstdiff.store.database import Database, now
 from firstdiff.store.entry import Edits, Given, Job, Kind, Outcome, Progress, SideName
 from firstdiff.store.uploads import UnknownError
 

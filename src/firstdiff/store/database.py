@@ -1,4 +1,4 @@
-"""The SQLite database: one file, one connection, one lock."""
+"""The database of saved comparisons: connection, migrations and times."""
 
 from __future__ import annotations
 
@@ -6,11 +6,57 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, final
 
 from firstdiff.errors import FirstdiffError
-from firstdiff.store.migrations import MIGRATIONS
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE comparisons (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        name TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        state TEXT NOT NULL,
+        created TEXT NOT NULL,
+        finished TEXT,
+        sides TEXT NOT NULL,
+        options TEXT NOT NULL,
+        edits TEXT NOT NULL,
+        run INTEGER NOT NULL,
+        shown INTEGER,
+        owner TEXT,
+        progress TEXT,
+        outcome TEXT,
+        error TEXT
+    );
+    CREATE INDEX comparisons_by_state ON comparisons (state, number);
+    CREATE TABLE uploads (
+        id TEXT PRIMARY KEY,
+        created TEXT NOT NULL
+    );
+    CREATE TABLE files (
+        upload TEXT NOT NULL REFERENCES uploads (id) ON DELETE CASCADE,
+        number INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        size INTEGER NOT NULL,
+        have INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (upload, number)
+    ) WITHOUT ROWID;
+    CREATE TABLE chunks (
+        upload TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        start INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        digest TEXT NOT NULL,
+        PRIMARY KEY (upload, number, start),
+        FOREIGN KEY (upload, number) REFERENCES files (upload, number) ON DELETE CASCADE
+    ) WITHOUT ROWID;
+    """,
+)
+
 
 _BUSY_SECONDS = 30.0
 
@@ -93,3 +139,8 @@ def _reason(error: Exception) -> str:
     if "readonly" in str(error):
         return "it may not be written to; choose another --home"
     return getattr(error, "strerror", None) or str(error)
+
+
+def now() -> str:
+    """The present in UTC, such as 2026-03-01T12:00:00.123456Z; texts of this form sort by time."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,11 +1,17 @@
-"""The paths of the store's files."""
+"""The folder of saved comparisons, and which processes use it."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import final
+
+from firstdiff.store.database import StoreError
+from firstdiff.trace.lock import lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +72,38 @@ def bytes_below(folder: Path) -> int:
     except OSError:  # never there, or deleted meanwhile
         return total
     return total
+
+
+@final
+class Owner:
+    """One server, as others that share the home see it."""
+
+    def __init__(self, servers: Path) -> None:
+        self.id = secrets.token_hex(6)
+        self._path = servers / self.id
+        try:
+            servers.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("x+b")
+        except OSError as error:
+            raise StoreError(f"cannot write to {servers} ({error.strerror or error}); choose another --home") from error
+        lock(self._file)
+
+    def close(self) -> None:
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+def is_alive(servers: Path, owner: str) -> bool:
+    """True if a server still runs; removes the file of a dead one."""
+    path = servers / owner
+    try:
+        with path.open("r+b") as file:
+            if not lock(file):
+                return True
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+    return False

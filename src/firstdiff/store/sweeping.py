@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firstdiff.store.comparisons import job_of, uploads_of
-from firstdiff.store.owners import is_alive
+from firstdiff.store.home import is_alive
 
 if TYPE_CHECKING:
     from firstdiff.store import Store

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import final
 
 from firstdiff.errors import FirstdiffError, UsageError, WriteError
-from firstdiff.store.clock import now
-from firstdiff.store.database import Database, StoreError
+from firstdiff.store.database import Database, StoreError, now
 from firstdiff.store.home import Home
 
 MAX_FILES = 200_000

@@ -1,9 +1,7 @@
 """The trace: the recorded tensors of a run. `docs/trace-format.md` is its specification."""
 
-from firstdiff.trace.boxes import Box, Boxes
-from firstdiff.trace.key import ROLES, Key, Role
-from firstdiff.trace.record import Record
-from firstdiff.trace.source import ArraySource, Index, Source
+from firstdiff.trace.record import ROLES, Key, Record, Role
+from firstdiff.trace.source import ArraySource, Box, Boxes, Index, Source
 from firstdiff.trace.tensor import Tensor, Trace
 from firstdiff.trace.writer import FORMAT, HEADER, LINES, VERSION, TraceWriter
 

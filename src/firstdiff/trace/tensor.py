@@ -12,8 +12,7 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.errors import ReadError, UsageError, did_you_mean
-from firstdiff.trace.key import Key
-from firstdiff.trace.record import Record
+from firstdiff.trace.record import Key, Record
 from firstdiff.trace.source import ArraySource, Source
 
 

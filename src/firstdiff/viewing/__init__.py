@@ -1,12 +1,10 @@
 """Views of tensors for the page: slices, overviews, largest differences, profiles, manual mappings."""
 
-from firstdiff.viewing.common import TriedMapping, common_mappings
-from firstdiff.viewing.cut import Cut
-from firstdiff.viewing.extremes import Element, Sought, largest, search
-from firstdiff.viewing.mapped import MappedView, mapped_view
+from firstdiff.viewing.distribution import Histogram, Profile, histograms, profile, scatter
+from firstdiff.viewing.elements import Element, Sought, largest, search
+from firstdiff.viewing.mapping import MappedView, TriedMapping, common_mappings, mapped_view
 from firstdiff.viewing.overview import overview
-from firstdiff.viewing.profile import Profile, profile
-from firstdiff.viewing.spread import Histogram, histograms, scatter
+from firstdiff.viewing.slice import Cut
 
 __all__ = [
     "Cut",

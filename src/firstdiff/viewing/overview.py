@@ -10,8 +10,7 @@ import numpy as np
 from firstdiff.errors import UsageError
 from firstdiff.measure.numerics import fits_float32, to_float32
 from firstdiff.trace import Source
-from firstdiff.viewing.cut import Cut
-from firstdiff.viewing.numbers import difference, real
+from firstdiff.viewing.slice import Cut, difference, real
 
 # elements that are read, or mapped, at a time, and those of them that are worked on before they leave the cache
 _BAND = 1 << 22

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from firstdiff.audio.ripple import LONGEST, gain_profile
+from firstdiff.audio.artifacts import LONGEST, gain_profile
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
 from firstdiff.diagnose.sound.seams import without_clicks

@@ -9,8 +9,8 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.errors import ReadError
-from firstdiff.readers.mapped import check_possible
 from firstdiff.readers.pickles.values import Budget, Buildable, Builder, Leaf, Symbol, shown, whole_numbers
+from firstdiff.readers.sources import check_possible
 from firstdiff.trace import ArraySource
 
 _CODES = {f"{dtype.kind}{dtype.itemsize}": dtype for dtype in map(np.dtype, "efdFD?bhiqBHIQ")}

@@ -9,8 +9,6 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import Blob
-from firstdiff.readers.derived import DerivedSource
-from firstdiff.readers.mapped import MappedSource
 from firstdiff.readers.pickles.numpy_objects import NUMPY
 from firstdiff.readers.pickles.python_objects import BUILTINS, left_out
 from firstdiff.readers.pickles.torch_classes import (
@@ -33,6 +31,7 @@ from firstdiff.readers.pickles.values import (
     shown,
     whole_numbers,
 )
+from firstdiff.readers.sources import DerivedSource, MappedSource
 from firstdiff.readers.unpack import refuse_bomb
 from firstdiff.settings import Limits
 from firstdiff.trace import Source

@@ -18,12 +18,11 @@ import uvicorn
 
 from firstdiff.capturing.onnx_browser import BrowserCaptured, Provider
 from firstdiff.errors import FirstdiffError, UsageError
-from firstdiff.server.app import create_app
+from firstdiff.server.app import STATIC, create_app
 from firstdiff.server.context import Context, ServerSettings
 from firstdiff.server.inference.inputs import inputs_from_file
 from firstdiff.server.inference.models import BrowserRun
 from firstdiff.server.jobs import Jobs
-from firstdiff.server.pages import STATIC
 from firstdiff.store import Store
 
 NAMES = (

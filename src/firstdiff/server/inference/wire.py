@@ -9,7 +9,7 @@ from pydantic import Field
 
 from firstdiff.capturing.onnx_browser import Provider
 from firstdiff.schema import Statistics
-from firstdiff.server.wire import Body
+from firstdiff.server.schemas import Body
 
 RunState = Literal["running", "done", "failed"]
 

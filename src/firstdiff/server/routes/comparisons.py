@@ -1,20 +1,21 @@
-"""Routes: start, list, rename, cancel, repeat and delete comparisons."""
+"""Routes of saved comparisons, and of the server itself."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
+from firstdiff import __version__
 from firstdiff.json_text import from_plain
 from firstdiff.reports.sentences import origin
 from firstdiff.schema import Divergence
-from firstdiff.server.answers import answer
 from firstdiff.server.context import Shared
+from firstdiff.server.responses import answer
 from firstdiff.server.result_tables import head_of
-from firstdiff.server.starting import start, start_demo
-from firstdiff.server.wire import CompareIn, ComparisonOut, EntriesOut, FirstRow, RenameIn
+from firstdiff.server.schemas import AboutOut, CompareIn, ComparisonOut, EntriesOut, FirstRow, RenameIn
+from firstdiff.server.submit import start, start_demo
 from firstdiff.store import Entry
 from firstdiff.store.results import Result
-from firstdiff.workflows.demo import find_demo
+from firstdiff.workflows.demo import DEMOS, find_demo
 
 router = APIRouter()
 
@@ -85,3 +86,8 @@ def rerun_comparison(comparison: str, context: Shared) -> Response:
     context.jobs.stop(comparison)
     context.jobs.wake()
     return answer(context.store.entry(comparison))
+
+
+@router.get("/about", response_model=AboutOut)
+def about(context: Shared) -> Response:
+    return answer(AboutOut(__version__, str(context.store.home.path), tuple(demo.name for demo in DEMOS)))

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Response
 
 from firstdiff.errors import FirstdiffError
 from firstdiff.measure.numerics import scalar
-from firstdiff.server.answers import answer
 from firstdiff.server.context import Shared
+from firstdiff.server.responses import answer
 from firstdiff.server.row_tensors import RowTensors
 from firstdiff.trace import Source
 from firstdiff.viewing import Cut

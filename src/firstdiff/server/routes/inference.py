@@ -8,9 +8,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
-from firstdiff.server.answers import ConflictError, ForbiddenError, TooLargeError, answer, download
 from firstdiff.server.context import Context, Shared
-from firstdiff.server.exports import raw
 from firstdiff.server.inference.inputs import inputs_from_file, made_inputs
 from firstdiff.server.inference.message import pack_part, unpack_tensors
 from firstdiff.server.inference.models import CLOSED, BrowserModel
@@ -27,7 +25,8 @@ from firstdiff.server.inference.wire import (
     TableOut,
     TorchIn,
 )
-from firstdiff.server.starting import given_path
+from firstdiff.server.responses import ConflictError, ForbiddenError, TooLargeError, answer, download, raw
+from firstdiff.server.submit import given_path
 from firstdiff.store.uploads import UnknownError
 
 router = APIRouter(prefix="/inference")

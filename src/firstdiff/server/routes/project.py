@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from firstdiff.errors import UsageError
-from firstdiff.server.answers import ForbiddenError, answer
 from firstdiff.server.context import Shared
 from firstdiff.server.project_view import ProjectAnswer, options_of, project_view, sides_of
-from firstdiff.server.starting import start_paths
-from firstdiff.server.wire import ProjectCompareIn
+from firstdiff.server.responses import ForbiddenError, answer
+from firstdiff.server.schemas import ProjectCompareIn
+from firstdiff.server.submit import start_paths
 from firstdiff.store import Entry
 
 router = APIRouter()

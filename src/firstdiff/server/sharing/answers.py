@@ -10,7 +10,7 @@ from fastapi import Response
 
 from firstdiff.errors import FirstdiffError
 from firstdiff.server.context import Context
-from firstdiff.server.routes import comparisons, depth, inspecting, rows
+from firstdiff.server.routes import comparisons, depth, rows, values
 from firstdiff.server.row_tensors import RowTensors
 from firstdiff.viewing import largest
 
@@ -48,16 +48,16 @@ def inspected_row(context: Context, comparison: str, seen: RowTensors) -> dict[s
 
 def _asked(context: Context, comparison: str, seen: RowTensors) -> Iterator[tuple[str, Callable[[], Response]]]:
     """Parts of the row's address, their queries in alphabetical order, and who answers."""
-    yield "inspect", lambda: inspecting.inspect_row(seen)
+    yield "inspect", lambda: values.inspect_row(seen)
     shape = seen.shape
     if shape is None:
         return
     sides = "reference,candidate" if seen.third_aligned() is None else "reference,candidate,third"
-    yield "largest", lambda: inspecting.largest_of_row(seen, _LARGEST)
-    yield f"histogram?bins={_BINS}&sides={sides}", lambda: inspecting.histogram_row(seen, sides, None, _BINS)
+    yield "largest", lambda: values.largest_of_row(seen, _LARGEST)
+    yield f"histogram?bins={_BINS}&sides={sides}", lambda: values.histogram_row(seen, sides, None, _BINS)
     for dim, length in enumerate(shape):
         if length <= _LONGEST_PROFILE:
-            yield f"profile?dim={dim}", lambda dim=dim: inspecting.profile_row(seen, dim)  # type: ignore[misc]
+            yield f"profile?dim={dim}", lambda dim=dim: values.profile_row(seen, dim)  # type: ignore[misc]
     places = [(0,) * len(shape), *(element.index for element in largest(*seen.both(), 1))]
     for at in dict.fromkeys(",".join(map(str, place)) for place in places):
         address = f"/depth?at={at}&row={seen.pair.index}"

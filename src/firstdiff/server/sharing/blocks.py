@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from firstdiff.server.exports import little_endian
+from firstdiff.server.responses import little_endian
 from firstdiff.server.row_tensors import RowTensors, SideName
 from firstdiff.trace import Source
 from firstdiff.viewing import Cut

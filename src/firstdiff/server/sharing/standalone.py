@@ -11,7 +11,7 @@ from firstdiff.server.context import Context, ServerSettings
 from firstdiff.server.jobs import Jobs
 from firstdiff.server.result_tables import write_tables
 from firstdiff.server.sharing.page import shared_page
-from firstdiff.server.starting import given_path
+from firstdiff.server.submit import given_path
 from firstdiff.store import Store
 from firstdiff.store.entry import SideName
 from firstdiff.trace import Trace

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from firstdiff.capturing.function_table import describe
+from firstdiff.capturing.functions import describe
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 Edit = Callable[..., Any]

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from firstdiff.capturing.nudge import nudged
+from firstdiff.capturing.noise_floor import nudged
 
 Kernel = Callable[..., Any]
 _aten = torch.ops.aten

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import torch
 
 from firstdiff.capturing import capture
-from firstdiff.capturing.nudge import nudged
+from firstdiff.capturing.noise_floor import nudged
 from firstdiff.errors import UsageError
 from firstdiff.readers import open_trace
 from firstdiff.testing.zoo.architectures import ARCHITECTURES, Built

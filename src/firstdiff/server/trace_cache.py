@@ -1,0 +1,84 @@
+"""Keep traces open between requests."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from firstdiff.errors import FirstdiffError
+from firstdiff.schema import Comparison
+from firstdiff.store import Store
+from firstdiff.store.inputs import open_side
+from firstdiff.store.results import Result
+from firstdiff.trace import Trace
+
+_MOST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSides:
+    """The traces of a comparison, or why one cannot be opened."""
+
+    traces: dict[str, Trace]
+    errors: dict[str, str]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A place for what is made once, empty until then."""
+
+    lock: threading.Lock
+    made: list[Any] = field(default_factory=list)
+
+
+@final
+class Opened:
+    """The few comparisons that were looked at last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, ...], _Kept] = OrderedDict()
+
+    def traces(self, store: Store, comparison: str) -> OpenSides:
+        """Both sides, as far as they are there."""
+        job = store.job(comparison)
+        stamp = repr([store.stamp(given) for given in job.sides.values()])
+        found: OpenSides = self._remember(("traces", comparison, stamp), lambda: _open(store, comparison))
+        return found
+
+    def comparison(self, comparison: str, result: Result) -> Comparison:
+        """The whole result."""
+        found: Comparison = self._remember(("comparison", comparison, str(result.folder)), result.comparison)
+        return found
+
+    def forget(self, comparison: str) -> None:
+        with self._lock:
+            for key in [key for key in self._kept if key[1] == comparison]:
+                del self._kept[key]
+
+    def _remember(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
+        """Whoever asks for the same waits for it; nobody waits for what others open."""
+        with self._lock:
+            kept = self._kept.setdefault(key, _Kept(threading.Lock()))
+            self._kept.move_to_end(key)
+            while len(self._kept) > _MOST:
+                self._kept.popitem(last=False)
+        with kept.lock:
+            if not kept.made:
+                kept.made.append(make())
+            return kept.made[0]
+
+
+def _open(store: Store, comparison: str) -> OpenSides:
+    traces: dict[str, Trace] = {}
+    errors: dict[str, str] = {}
+    for side, given in store.job(comparison).sides.items():
+        try:
+            traces[side] = open_side(store, given)
+        except FirstdiffError as error:
+            errors[side] = str(error)
+    return OpenSides(traces, errors)
