@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer.main
 
 from firstdiff import __version__
+from firstdiff.cli.main import COMMANDS, app_of
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -47,6 +49,14 @@ def test_bad_usage_is_said_and_exit_code_2(firstdiff: Run, words: list[str], say
 def test_no_words_show_the_help(firstdiff: Run) -> None:
     _, out, err = firstdiff()
     assert "compare" in out + err
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "capture"])
+def test_help_shows_what_stands_in_brackets(firstdiff: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    _, out, _ = firstdiff(command, "--help")
+    for parameter in typer.main.get_command(app_of([command, "plugins"])).commands[command].params:  # type: ignore[attr-defined]
+        assert (getattr(parameter, "help", None) or "").replace("`", "") in out
 
 
 def test_python_runs_the_package_as_the_command() -> None:

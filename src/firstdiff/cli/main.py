@@ -62,6 +62,7 @@ def _print_version(wanted: bool) -> None:
 def app_of(names: Iterable[str]) -> typer.Typer:
     """The command line with these commands: to build all of them takes longer than most of them run."""
     app = typer.Typer(
+        rich_markup_mode="markdown",
         name="firstdiff",
         help="Finds where two runs of the same model part ways, and why.",
         no_args_is_help=True,
