@@ -79,7 +79,14 @@ def test_one_head_scaled_is_a_scale_of_that_head() -> None:
     candidate[:, 5] *= 1.5
     found = diagnosed(values, candidate)
     assert found[0].cause == "scale.channel"
-    assert "indices 5 of axis 1" in found[0].evidence
+    assert "index 5 of axis 1 scaled by" in found[0].evidence
+
+
+def test_evidence_counts_indices_that_are_too_many_to_name() -> None:
+    values = normal(40, 24)
+    factors = np.linspace(1.1, 1.4, 24, dtype=np.float32)
+    found = {item.cause: item for item in diagnosed(values, noisy(values * factors))}
+    assert found["scale.channel"].evidence.startswith("all 24 indices of the last axis scaled by 1.1 to 1.4: ")
 
 
 def test_a_scale_for_every_channel_is_no_constant_one() -> None:

@@ -24,7 +24,7 @@ def test_signs_of_scattered_channels_are_told() -> None:
     candidate[..., [1, 2, 5, 11, 12, 30, 31, 44, 45, 50, 60]] *= -1
     found = diagnosed(X, candidate)
     assert found[0].cause == "sign.flip"
-    assert "11 of the 64" in found[0].evidence
+    assert "the sign of 11 of the 64 indices of" in found[0].evidence
 
 
 def test_a_conjugate_is_a_sign() -> None:

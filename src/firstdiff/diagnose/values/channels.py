@@ -50,20 +50,20 @@ def _differ(effect: np.ndarray, told: np.ndarray, allowed: np.ndarray, others: t
 
 
 def indices_in_words(differ: np.ndarray) -> str:
-    """`3, 17 and 40`, or `12 of 64`."""
+    """Name the indices that differ: `index 3`, `indices 3, 17 and 40`, `12 of the 64 indices`, `all 64 indices`."""
     found = np.flatnonzero(differ)
     if found.size > _NAMED:
-        return f"{found.size} of the {differ.size}"
+        return f"all {differ.size} indices" if differ.all() else f"{found.size} of the {differ.size} indices"
     names = [str(index) for index in found]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"index {names[0]}" if len(names) == 1 else f"indices {', '.join(names[:-1])} and {names[-1]}"
 
 
 def numbers_in_words(numbers: np.ndarray) -> str:
-    """The numbers, or the first few and how far they reach."""
+    """List the numbers where they are few, else the least and the greatest."""
     flat = numbers.reshape(-1)
     if flat.size <= _NAMED:
         return ", ".join(f"{number:.4g}" for number in flat)
-    return f"from {flat.min():.4g} to {flat.max():.4g}" if flat.dtype.kind == "f" else f"{flat.size} of them"
+    return f"{flat.min():.4g} to {flat.max():.4g}" if flat.dtype.kind == "f" else f"{flat.size} of them"
 
 
 def axes_worth_trying(shape: tuple[int, ...], least: int = 3) -> list[int]:

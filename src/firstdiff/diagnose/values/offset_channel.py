@@ -46,8 +46,7 @@ class OffsetChannel(Hypothesis):
             yield from sides.told(
                 self.code,
                 made,
-                f"indices {indices_in_words(differ)} of {axis_words(axis, sides.ndim)} have added "
-                f"{numbers_in_words(added)}",
+                f"{indices_in_words(differ)} of {axis_words(axis, sides.ndim)} offset by {numbers_in_words(added)}",
                 "compare the biases and means that belong to these channels",
                 assumed=int(differ.sum()),
                 specific=Specific.FORM,

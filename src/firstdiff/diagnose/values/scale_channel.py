@@ -52,7 +52,7 @@ class ScaleChannel(Hypothesis):
             yield from sides.told(
                 self.code,
                 made,
-                f"indices {which} of {axis_words(axis, sides.ndim)} are scaled by {numbers_in_words(changed)}",
+                f"{which} of {axis_words(axis, sides.ndim)} scaled by {numbers_in_words(changed)}",
                 "compare the weights, gains and scales that belong to these channels",
                 assumed=int(differ.sum()),
                 specific=Specific.FORM,

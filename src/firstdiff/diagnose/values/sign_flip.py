@@ -46,11 +46,11 @@ class SignFlip(Hypothesis):
             turned = np.abs(factors + 1.0) < _NEAR
             if not turned.any() or turned.all():
                 continue
-            where = f"indices {indices_in_words(turned)} of {axis_words(axis, sides.ndim)}"
+            where = f"{indices_in_words(turned)} of {axis_words(axis, sides.ndim)}"
             yield from sides.told(
                 self.code,
                 np.where(turned, -1.0, 1.0) * sides.reference,
-                f"{where} have the other sign",
+                f"the sign of {where} is flipped",
                 f"turn the sign of {where}",
                 assumed=1,
                 implies=("scale.channel",),
