@@ -380,6 +380,14 @@ def test_annotations_for_a_job_on_github(
     assert "| encoder | FAIL | 2/2 |" in (project / "summary.md").read_text(encoding="utf-8")
 
 
+def test_markdown_lists_failing_tensors_and_with_all_every_one(golden: Path, project: Path, firstdiff: Run) -> None:
+    write_port(project, changed("x / 1.5", "x / 1.5 + 0.25"))
+    assert "| tokens | PASS |" not in firstdiff("validate", "--format", "md").out
+    done = firstdiff("validate", "--format", "md", "--all").out
+    assert "| tokens | PASS | max 0, mean 0 |" in done
+    assert "| encoder.norm | VALUE MISMATCH | max 0.25, mean 0.25 |" in done
+
+
 def test_watching_validates_again_after_a_change(golden: Path, project: Path) -> None:
     command = [sys.executable, "-m", "firstdiff", "validate", "--watch"]
     with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -25,9 +25,9 @@ def render(runs: Sequence[ValidationRun], form: str, *, every_row: bool = False)
         results = [run.validation for run in runs]
         return iter((to_json(results[0] if len(results) == 1 else results, indent=1) + "\n",))
     if form == "github":
-        return (piece for run in runs for piece in _github(run))
+        return (piece for run in runs for piece in _github(run, every_row))
     if form == "md":
-        return (piece for run in runs for piece in _markdown(run))
+        return (piece for run in runs for piece in _markdown(run, every_row))
     return (piece for run in runs for piece in _text(run, every_row))
 
 
@@ -70,8 +70,13 @@ def _inputs(validation: Validation) -> Iterator[str]:
     yield "  Give both the same, or run `firstdiff golden` again, then validate.\n"
 
 
+def _listed(tensors: Sequence[TensorResult]) -> list[TensorResult]:
+    """Return the tensors that a report has a line for: outputs, and inputs and weights that fail."""
+    return [tensor for tensor in tensors if tensor.counts or tensor.status in FAILURES]
+
+
 def _tensors(tensors: Sequence[TensorResult], every_row: bool) -> Iterator[str]:
-    listed = [tensor for tensor in tensors if tensor.counts or tensor.status in FAILURES]
+    listed = _listed(tensors)
     if len(listed) > _MOST_ROWS and not every_row:
         failing = [tensor for tensor in listed if tensor.status in FAILURES]
         hidden = len(listed) - len(failing[:_MOST_ROWS])
@@ -107,7 +112,7 @@ def _first(run: ValidationRun) -> Iterator[str]:
         yield f"  {shown(line)}\n"
 
 
-def _markdown(run: ValidationRun) -> Iterator[str]:
+def _markdown(run: ValidationRun, every_row: bool = False) -> Iterator[str]:
     validation = run.validation
     yield f"## firstdiff: {headline(validation)}\n\n"
     for text in validation.inputs:
@@ -122,19 +127,20 @@ def _markdown(run: ValidationRun) -> Iterator[str]:
         yield f"\n**{_inline(divergence(run.comparison, first))}**\n\n"
         yield from (f"- {_inline(line)}\n" for line in answer(run.comparison))
     failing = [tensor for tensor in validation.tensors if tensor.status in FAILURES]
-    if failing:
+    listed = _listed(validation.tensors) if every_row else failing[:_MOST_ROWS]
+    if listed:
         yield "\n| tensor | status | |\n|---|---|---|\n"
-        for tensor in failing[:_MOST_ROWS]:
+        for tensor in listed:
             yield f"| {_inline(tensor.key)} | {tensor.status} | {_inline(tensor.text)} |\n"
-        if len(failing) > _MOST_ROWS:
-            yield f"\n… and {len(failing) - _MOST_ROWS:,} more.\n"
+    if len(failing) > len(listed):
+        yield f"\n… and {len(failing) - len(listed):,} more (--all prints every one).\n"
     yield "\n"
 
 
-def _github(run: ValidationRun) -> Iterator[str]:
+def _github(run: ValidationRun, every_row: bool) -> Iterator[str]:
     """Return annotations, and add the Markdown to the job's summary."""
     validation = run.validation
-    add_to_summary(_markdown(run))
+    add_to_summary(_markdown(run, every_row))
     if validation.passed:
         yield annotation("notice", "firstdiff validate", headline(validation))
     for text in filter(None, (validation.error, *validation.inputs)):
