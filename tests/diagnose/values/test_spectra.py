@@ -38,9 +38,10 @@ def test_twice_the_logarithm_is_a_power() -> None:
     assert first_cause(LOGS, noisy(2 * LOGS), "mel") == "audio.power"
 
 
-def test_twice_anything_else_is_a_scale() -> None:
+@pytest.mark.parametrize("name", ["hidden", "head.logits"])
+def test_twice_anything_else_is_a_scale(name: str) -> None:
     hidden = normal(2, 80, 50)
-    found = diagnosed(hidden, noisy(2 * hidden), "hidden")
+    found = diagnosed(hidden, noisy(2 * hidden), name)
     assert found[0].cause == "scale.constant"
     assert confidence_in("audio.power", found) == 0.0
 

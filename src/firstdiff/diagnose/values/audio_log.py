@@ -15,9 +15,9 @@ from firstdiff.diagnose.values.estimates import factor_between
 from firstdiff.diagnose.values.sides import Sides
 
 _SLACK = 1e-4
-_SOUND = re.compile(r"mel|spec|stft|audio|wav|log|db|power|magnitude|fbank|fft|energy", re.IGNORECASE)
+_SOUND = re.compile(r"mel|spec|stft|audio|wav|log(?!it)|db|power|magnitude|fbank|fft|energy", re.IGNORECASE)
 
-_LOGARITHM = re.compile(r"mel|spec|stft|log|db|fbank", re.IGNORECASE)
+_LOGARITHM = re.compile(r"mel|spec|stft|log(?!it)|db|fbank", re.IGNORECASE)
 
 
 class AudioLogBase(Hypothesis):
