@@ -155,6 +155,21 @@ def test_what_both_runs_say_of_their_vocabulary_comes_first(project: Path, first
     assert "the vocabulary sizes differ: 100 in the reference, 101 in the candidate" in done.out
 
 
+@pytest.mark.parametrize(("digest", "code"), [("sha256:aa", 0), ("sha256:bb", 1)])
+def test_recorders_that_state_a_digest_of_their_inputs_are_compared_by_it(
+    project: Path, firstdiff: Run, digest: str, code: int
+) -> None:
+    """As fd.capture does: a digest of input tensors, which is none of the input files."""
+    text = (project / "firstdiff.toml").read_text(encoding="utf-8")
+    for side, stated in (("reference", "sha256:aa"), ("candidate", digest)):
+        text = text.replace(f"[{side}]\n", f'[{side}]\nenv = {{ HEADER = \'{{"inputs": "{stated}"}}\' }}\n')
+    (project / "firstdiff.toml").write_text(text, encoding="utf-8")
+    assert firstdiff("golden").code == 0
+    done = firstdiff("validate")
+    assert done.code == code
+    assert ("the two runs had different inputs" in done.out) == (code == 1)
+
+
 def test_given_tensors_that_differ_come_first(project: Path, firstdiff: Run) -> None:
     scratch_project(project, more='inputs = ["embed.*"]', port=changed("3.7 * n", "3.8 * n"))
     firstdiff("golden")

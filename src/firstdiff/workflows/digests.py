@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import final
@@ -64,11 +64,6 @@ class Digests:
                 digest.update(block)
         self._known[str(path)] = [*stamp, digest.hexdigest()]
         return digest.hexdigest()
-
-
-def digest_of_values(values: Mapping[str, str]) -> str:
-    """Return one digest of several, whatever their order."""
-    return hashlib.sha256(json.dumps(dict(sorted(values.items()))).encode()).hexdigest()
 
 
 def digest_of_text(text: str) -> str:

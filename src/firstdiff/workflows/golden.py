@@ -19,7 +19,7 @@ from firstdiff.json_text import to_json
 from firstdiff.readers import open_trace
 from firstdiff.trace import HEADER, Trace
 from firstdiff.workflows.commands import Command, CommandError, OnLine, fill, run_command
-from firstdiff.workflows.digests import Digests, digest_of_text, digest_of_values
+from firstdiff.workflows.digests import Digests, digest_of_text
 from firstdiff.workflows.project import InputSet, Project
 
 Kind = Literal["inputs", "files", "code", "version"]
@@ -150,7 +150,10 @@ def _differing(kind: Kind, noun: str, was: Mapping[str, str], now: Mapping[str, 
 
 
 def _made_from(project: Project, inputs: InputSet, digests: Digests) -> dict[str, Any]:
-    """Return what trace.json says of a golden's origin."""
+    """Return what trace.json says of a golden's origin.
+
+    Digests of input files stand under `golden`; `inputs` beside it is the recorder's own digest of the tensors.
+    """
     for name, file in project.golden.files.items():
         if not file.exists():
             raise ReadError(f"does not exist; [golden] files.{name} names it", str(file))
@@ -159,7 +162,6 @@ def _made_from(project: Project, inputs: InputSet, digests: Digests) -> dict[str
         for name, value in inputs.values.items()
     }
     found: dict[str, Any] = {
-        "inputs": digest_of_values(by_name),
         "files": {name: digests.of(file) for name, file in project.golden.files.items()},
         "golden": {
             "input_set": inputs.name,
