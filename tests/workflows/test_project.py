@@ -87,6 +87,14 @@ def test_init_finds_programs_inputs_and_weights(tmp_path: Path) -> None:
         write_project(tmp_path)
 
 
+def test_init_takes_programs_by_name_whose_modules_record(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("import firstdiff as fd\n", encoding="utf-8")
+    for name in ("reference.py", "port.py", "export_report.py"):
+        (tmp_path / name).write_text("from net import main\n", encoding="utf-8")
+    _, found = write_project(tmp_path)
+    assert (found.reference, found.candidate) == ("python reference.py", "python port.py")
+
+
 def test_init_looks_into_the_folders_of_a_project(tmp_path: Path) -> None:
     for name in ("model/model.safetensors", "model/vocab.json", "model/merges.txt", "golden/short/000000.npz"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,8 @@ _WEIGHTS = frozenset({".safetensors", ".gguf", ".pth", ".pt", ".bin", ".onnx", "
 _NO_MODEL = frozenset({"golden", "inputs", "target", "build", "dist", "node_modules", "tests", "__pycache__"})
 _VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model", "merges.txt")
 _RECORDS = re.compile(r"\bfirstdiff\b|\bFIRSTDIFF_TRACE\b")
+_REFERENCE = re.compile(r"(?:^|_)ref(?:erence)?(?:_|$)", re.IGNORECASE)
+_PORT = re.compile(r"(?:^|_)(?:port|candidate)(?:_|$)", re.IGNORECASE)
 _MOST_COMPONENTS = 12
 _MOST_INPUTS = 20
 _MOST_WEIGHTS = 4
@@ -52,9 +54,7 @@ def write_project(folder: Path, *, overwrite: bool = False) -> tuple[Path, Findi
 
 def look_around(folder: Path) -> Findings:
     """Find the programs, inputs, weights and golden data of a folder."""
-    scripts = [path for path in sorted(folder.glob("*.py")) if _mentions(path)]
-    reference = next((path for path in scripts if "ref" in path.stem.lower()), None)
-    port = next((path for path in scripts if path != reference), None)
+    reference, port = _scripts(folder)
     inputs = sorted(path for path in (folder / "inputs").glob("*") if path.is_file() and path.name[0] != ".")
     folders = [folder, *_subfolders(folder)]
     files = [path for place in folders for path in sorted(place.glob("*")) if path.is_file()]
@@ -70,6 +70,19 @@ def look_around(folder: Path) -> Findings:
         files=tuple(named),
         components=_components(folder / "golden"),
     )
+
+
+def _scripts(folder: Path) -> tuple[Path | None, Path | None]:
+    """Return the Python programs of both sides: those named so, else any that records.
+
+    A program named so need not mention firstdiff: a module that it imports may record.
+    """
+    scripts = sorted(folder.glob("*.py"))
+    recording = [path for path in scripts if _mentions(path)]
+    references = [path for path in recording if "ref" in path.stem.lower()]
+    reference = next(iter([*references, *(path for path in scripts if _REFERENCE.search(path.stem))]), None)
+    others = [path for path in recording if path != reference]
+    return reference, next(iter([*(path for path in scripts if _PORT.search(path.stem)), *others]), None)
 
 
 def _mentions(path: Path) -> bool:
