@@ -121,7 +121,7 @@ def test_data_cut_off_is_a_failed_row(trace: Path) -> None:
 
 def test_a_newer_version_is_refused(trace: Path) -> None:
     (trace / "trace.json").write_text('{"format": "firstdiff-trace", "version": 2}')
-    with pytest.raises(ReadError, match="is a trace of version 2; this firstdiff reads 1: update it"):
+    with pytest.raises(ReadError, match="is a trace of version 2; this firstdiff reads version 1; update firstdiff"):
         open_trace(trace)
 
 

@@ -105,7 +105,9 @@ def _read_header(blob: Blob | None, warnings: list[str]) -> dict[str, Any]:
     if header.get("format", FORMAT) != FORMAT or not isinstance(header.get("version", VERSION), int):
         warnings.append(f"{HEADER} is not that of a {FORMAT}; the tensors were read all the same")
     elif header.get("version", VERSION) > VERSION:
-        raise ReadError(f"is a trace of version {header['version']}; this firstdiff reads {VERSION}: update it")
+        raise ReadError(
+            f"is a trace of version {header['version']}; this firstdiff reads version {VERSION}; update firstdiff"
+        )
     if header.get("complete") is False:
         why = f" ({header['error']})" if header.get("error") else ""
         warnings.append(f"the recording did not finish{why}; tensors may be missing")
