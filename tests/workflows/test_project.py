@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from firstdiff.errors import FirstdiffError
+from firstdiff.workflows.candidate_files import candidate_files
 from firstdiff.workflows.commands import fill, split_command
 from firstdiff.workflows.project import find_project, load_project
 from firstdiff.workflows.project_template import write_project
@@ -23,7 +24,7 @@ def test_paths_are_relative_to_the_file_and_components_keep_their_order(tmp_path
     assert [component.name for component in project.components] == ["tokenizer", "embedding", "encoder", "head"]
     assert project.golden.folder == tmp_path / "golden"
     assert project.inputs["short"].main_file == tmp_path / "ids.txt"
-    assert project.golden.code == (tmp_path / "reference.py",)
+    assert project.golden.code == (tmp_path / "reference.py", tmp_path / "recorder.py")
 
 
 @pytest.mark.parametrize(
@@ -105,6 +106,40 @@ def test_init_looks_into_the_folders_of_a_project(tmp_path: Path) -> None:
     assert found.candidate == "./port/target/release/tts-port"
     files = load_project(path).golden.files
     assert sorted(file.name for file in files.values()) == ["merges.txt", "model.safetensors", "vocab.json"]
+
+
+def test_code_of_the_reference_is_what_its_program_imports_from_the_project(tmp_path: Path) -> None:
+    for name, text in {
+        "reference.py": "import os, numpy\nfrom model import layers\nimport shared\n",
+        "port.py": "import shared\n",
+        "shared.py": "def (",
+        "model/__init__.py": "",
+        "model/layers.py": "from . import norms\nfrom .deep.block import Block\n",
+        "model/norms.py": "",
+        "model/deep/__init__.py": "",
+        "model/deep/block.py": "from ..norms import eps\n",
+        "unrelated.py": "",
+        "firstdiff.toml": """
+[reference]
+command = "python -m reference"
+[candidate]
+command = "python port.py"
+""",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    project = load_project(tmp_path / "firstdiff.toml")
+    assert sorted(project.shown(file) for file in project.golden.code) == [
+        "model/__init__.py",
+        "model/deep/__init__.py",
+        "model/deep/block.py",
+        "model/layers.py",
+        "model/norms.py",
+        "reference.py",
+        "shared.py",
+    ]
+    # what both use is the candidate's as well: --watch must see it change
+    assert [project.shown(file) for file in candidate_files(project)] == ["port.py", "shared.py", "unrelated.py"]
 
 
 def test_init_knows_a_crate(tmp_path: Path) -> None:

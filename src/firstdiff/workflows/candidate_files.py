@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from firstdiff.workflows.imported_files import program_files
 from firstdiff.workflows.project import Project
 
 _SOURCES = frozenset(
@@ -23,8 +24,7 @@ def candidate_files(project: Project) -> list[Path]:
     if command.watch:
         found = {path for glob in command.watch for path in project.root.glob(glob) if path.is_file()}
         return sorted(found)
-    named = [project.root / word for word in command.words]
-    own = {path for path in named if path.is_file()}
+    own = set(program_files(command.words, project.root))
     reference = set(project.golden.code)
     return sorted(own | {path for path in _sources(project) if path not in reference})
 

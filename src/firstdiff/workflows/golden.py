@@ -130,7 +130,7 @@ def changes_since(header: Mapping[str, Any], project: Project, inputs: InputSet,
     found = [
         *_differing("inputs", "input", was.get("inputs", {}), current["inputs"]),
         *_differing("files", "file", header.get("files", {}), now["files"]),
-        *_differing("code", "code of the reference,", was.get("code", {}), current["code"]),
+        *_differing("code", "reference code", was.get("code", {}), current["code"]),
     ]
     if was.get("command") != current["command"]:
         found.append(Change("code", "the reference command is another one since the golden was made"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from firstdiff.errors import SettingsError, UsageError, did_you_mean
 from firstdiff.workflows.commands import Command, Side, placeholders, split_command
+from firstdiff.workflows.imported_files import program_files
 
 if TYPE_CHECKING:
     from firstdiff.judge.rules import NamedRule
@@ -281,7 +282,7 @@ class _ProjectReader:
         )
 
     def _code_files(self, globs: tuple[str, ...], reference: Command | None) -> Iterable[Path]:
-        """Return the files of the reference: as stated, or those that its command names."""
+        """Return the files of the reference: as stated, or those that its command names and their modules."""
         if globs:
             for glob in globs:
                 found = sorted(path for path in self._root.glob(glob) if path.is_file())
@@ -289,7 +290,7 @@ class _ProjectReader:
                     raise self._wrong(f"[golden] code: {glob} matches no file")
                 yield from found
         elif reference is not None:
-            yield from (self._root / word for word in reference.words[1:] if (self._root / word).is_file())
+            yield from program_files(reference.words[1:], self._root)
 
     def _components(self) -> Iterable[tuple[str, Any]]:
         for name, globs in self._table("components").items():
