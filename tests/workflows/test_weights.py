@@ -69,13 +69,14 @@ def test_weights_that_were_never_loaded_are_named(tmp_path: Path, checkpoint: di
     new["model.layers.2.norm.weight"] = np.ones(32)
     found = told(tmp_path, checkpoint, checkpoint | new)
     assert {name: cause for name, (_, _, cause) in found.items()} == dict.fromkeys(new, "weights.missing")
-    assert "never loaded" in found["model.layers.1.attn.v.weight"][1]
+    text = found["model.layers.1.attn.v.weight"][1]
+    assert text == "looks newly initialised and never loaded: uniform, up to 1 / sqrt(fan_in) = 0.144"
 
 
 def test_other_values_are_no_missing_weights(tmp_path: Path, checkpoint: dict[str, np.ndarray]) -> None:
     name = "model.layers.0.attn.q.weight"
     assert told(tmp_path, checkpoint, checkpoint | {name: checkpoint[name] * 1.05}) == {
-        name: ("differing", "off by 0.05 of its size", "weights.differ")
+        name: ("differing", "relative L2 error 0.05", "weights.differ")
     }
 
 

@@ -156,7 +156,7 @@ class _Judge:
         if error is not None and error <= _FOLDING_ERROR and self._unfolded(pair) is not None:
             return "same", "", None  # folding rounds, in another order on each side
         if bits is not None and error is not None and error <= min(0.5, 3.0 / 2**bits):
-            return "quantised", f"{bits} bits: off by {error:.2g} of its size", None
+            return "quantised", f"{bits} bits: relative L2 error {error:.2g}", None
         return self._differing(pair)
 
     def _same(self, pair: Pair) -> tuple[WeightState, str, str | None]:
@@ -187,9 +187,9 @@ class _Judge:
             return "differing", "holds the direction alone: multiply by weight_g / |weight_v|", "weights.unfolded"
         new = fresh_words(values)
         if new is not None and fresh_words(wanted) is None:
-            return "differing", f"looks as made and never loaded: {new}", "weights.missing"
+            return "differing", f"looks newly initialised and never loaded: {new}", "weights.missing"
         figures = (
-            f"off by {pair.metrics.rel_l2:.2g} of its size" if pair.metrics and pair.metrics.rel_l2 else pair.reason
+            f"relative L2 error {pair.metrics.rel_l2:.2g}" if pair.metrics and pair.metrics.rel_l2 else pair.reason
         )
         return "differing", figures or "values differ", "weights.differ"
 

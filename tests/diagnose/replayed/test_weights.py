@@ -151,7 +151,7 @@ def test_outputs_of_the_size_that_new_weights_give(tmp_path: Path) -> None:
         candidate.weight.copy_(0.02 * randn(256, 64, seed=9))
     found = compared(wide(0), candidate, [randn(2, 64)], tmp_path, bare=True)
     cause = assert_first(found, "weights.missing", 0.1)
-    assert "random weights of a deviation of 0.02" in cause.evidence
+    assert "random weights with a standard deviation of 0.02" in cause.evidence
     assert cause.confidence < 0.5
     assert "weights.missing" not in {
         one.cause for one in compared(wide(0), wide(1), [randn(2, 64)], tmp_path, bare=True).diagnosis

@@ -30,10 +30,10 @@ def fresh_words(weight: np.ndarray | None) -> str | None:
         return None
     tails = float(np.mean((values / spread) ** 4))
     if _near(spread, _USUAL_STD, 0.5, values.size) and _near(tails, 3.0, 8.0 / 3.0, values.size):
-        return f"normal numbers of a deviation of {_USUAL_STD:g}"
+        return f"normal, with a standard deviation of {_USUAL_STD:g}"
     bound = float(np.prod(weight.shape[1:])) ** -0.5
     if (1.0 - _EDGE) * bound <= top <= (1.0 + 1e-6) * bound and _near(tails, 1.8, 0.3, values.size):
-        return f"even numbers up to 1 / sqrt(inputs), {bound:.3g}"
+        return f"uniform, up to 1 / sqrt(fan_in) = {bound:.3g}"
     return None
 
 
@@ -49,11 +49,11 @@ def fresh_outputs(inputs: np.ndarray, outputs: np.ndarray, right: np.ndarray) ->
     if count < _LEAST_OUTPUTS or not len(inputs) or not lengths.all():
         return None
     slack = _SIGMAS_OF_SPREAD / (2.0 * count) ** 0.5
-    for name, spread in ((f"{_USUAL_STD:g}", _USUAL_STD), ("1 / sqrt(3 inputs)", (3.0 * inputs.shape[1]) ** -0.5)):
+    for name, spread in ((f"{_USUAL_STD:g}", _USUAL_STD), ("1 / sqrt(3 fan_in)", (3.0 * inputs.shape[1]) ** -0.5)):
         found, wanted = (side.std(axis=1) / (spread * lengths) for side in (outputs, right))
         centred = np.abs(outputs.mean(axis=1)) <= _SIGMAS * outputs.std(axis=1) / count**0.5
         if centred.all() and (np.abs(found - 1.0) <= slack).all() and (np.abs(wanted - 1.0) > 2.0 * slack).any():
-            return f"random weights of a deviation of {name}"
+            return f"random weights with a standard deviation of {name}"
     return None
 
 

@@ -41,8 +41,8 @@ class _Kind:
 
 _KINDS = (
     _Kind("normal numbers", 0.0, 1.0, 3.0, 24.0),
-    _Kind("even numbers from 0 to 1", 0.5, 12**-0.5, 1.8, 0.9),
-    _Kind("even numbers from -1 to 1", 0.0, 3**-0.5, 1.8, 0.9),
+    _Kind("uniform numbers from 0 to 1", 0.5, 12**-0.5, 1.8, 0.9),
+    _Kind("uniform numbers from -1 to 1", 0.0, 3**-0.5, 1.8, 0.9),
     _Kind("Gumbel noise", 0.5772, 1.2825, 5.4, 1800.0),
 )
 
