@@ -41,6 +41,13 @@ def test_both_commands_agree_on_named_and_random_inputs(random_project: Path, fi
     assert not (random_project / ".firstdiff" / "failing").exists()
 
 
+def test_many_generated_inputs_that_pass_are_one_line(random_project: Path, firstdiff: Run) -> None:
+    done = firstdiff("run", "--random", "21", "--jobs", "2")
+    head, short, *rest = done.out.splitlines()
+    assert (head.split()[0], short.split()[:2]) == ("input", ["short", "PASS"])
+    assert rest == ["21 generated inputs pass", "PASS: 0 of 22 inputs differ"]
+
+
 def test_a_failing_input_is_named_kept_and_made_smaller(random_project: Path, firstdiff: Run) -> None:
     write_port(random_project, FAILS_ON_SEVEN)
     inputs = random_inputs(load_project(random_project / "firstdiff.toml"))

@@ -57,7 +57,7 @@ def run(
 def _shrunk(runner: DifferentialRun, results: list[CaseResult]) -> list[CaseResult]:
     """Make the first random case that failed smaller."""
     for place, result in enumerate(results):
-        if result.state in ("fail", "error") and result.name.startswith("random-"):
+        if result.state in ("fail", "error") and result.generated:
             return [*results[:place], runner.shrink(result), *results[place + 1 :]]
     return results
 
@@ -68,7 +68,8 @@ def _print(results: list[CaseResult]) -> None:
 
     failing = [result for result in results if result.state != "pass"]
     passing = [result for result in results if result.state == "pass"]
-    listed = failing + passing if len(results) <= _MOST_PASSING else failing
+    shown_passing = [result for result in passing if len(results) <= _MOST_PASSING or not result.generated]
+    listed = failing + shown_passing
     rows = [("input", "state", "tensors", "first divergence", "component", "cause", "")]
     rows += [
         (
@@ -84,6 +85,8 @@ def _print(results: list[CaseResult]) -> None:
     ]
     for line, result in zip(columns(rows, frozenset({2}), shrinks=6), (None, *listed), strict=True):
         say(line if result is None or result.state == "pass" else paint(line, "red"))
+    if len(passing) > len(shown_passing):
+        say(f"{len(passing) - len(shown_passing):,} generated inputs pass", "dim")
     for result in failing:
         if result.kept:
             say(f"{shown(result.name)} is kept in {shown(result.kept)}")

@@ -24,6 +24,7 @@ from firstdiff.workflows.validation import component_name
 
 T = TypeVar("T")
 CaseState = Literal["pass", "fail", "error", "rejected"]
+_GENERATED = "random-"
 _MOST_DIAGNOSED = 5
 _MOST_TRIES = 60
 _STOP_AGAIN_S = 0.1
@@ -36,6 +37,7 @@ class CaseResult:
     state: "error" where the candidate alone failed, "rejected" where the reference did, so that nothing was compared
     kept: the folder with inputs and both traces of a case that failed
     shrunk: the shape of every input after it was made smaller
+    generated: made by `--random`, no input set of the project
     """
 
     name: str
@@ -47,6 +49,7 @@ class CaseResult:
     text: str = ""
     kept: str | None = None
     shrunk: str | None = None
+    generated: bool = False
 
 
 @final
@@ -81,16 +84,17 @@ class DifferentialRun:
         def case(item: InputSet | int) -> CaseResult:
             if isinstance(item, InputSet):
                 return self._case(item)
-            name = f"random-{item}"
+            name = f"{_GENERATED}{item}"
             arrays = draw_inputs(inputs, self._seed, item)
-            return self._case(write_inputs(inputs, arrays, self._work / name, name, self._fixed()))
+            made = write_inputs(inputs, arrays, self._work / name, name, self._fixed())
+            return replace(self._case(made), generated=True)
 
         yield from self._all([*sets, *range(random)], case)
 
     def shrink(self, result: CaseResult) -> CaseResult:
         """Make a random case that failed smaller; its inputs are replaced by those found."""
         inputs = random_inputs(self._project)
-        arrays = draw_inputs(inputs, self._seed, int(result.name.removeprefix("random-")))
+        arrays = draw_inputs(inputs, self._seed, int(result.name.removeprefix(_GENERATED)))
         folder = self._work / f"{result.name}-shrinking"
 
         def fails(smaller: Arrays) -> bool:
