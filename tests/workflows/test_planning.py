@@ -9,7 +9,7 @@ import pytest
 from firstdiff.workflows.plan_file import updated
 from firstdiff.workflows.planning import Task
 from tests.cli.conftest import Done
-from tests.workflows.scratch import changed, write_port
+from tests.workflows.scratch import changed, scratch_project, write_port
 
 Run = Callable[..., Done]
 WRONG = changed("x / 1.5", "x / 1.5 + 0.25")
@@ -57,6 +57,12 @@ def test_a_port_is_planned_fixed_and_finished(project: Path, firstdiff: Run) -> 
     assert "fix:" not in text
     assert "My own line." in text
     assert firstdiff("plan", "--next").out == "everything passes; there is no next task\n"
+
+
+def test_a_stage_counts_its_tensors_on_all_input_sets(project: Path, firstdiff: Run) -> None:
+    scratch_project(project, more='[inputs.other]\nids = "ids.txt"')
+    assert [firstdiff("golden").code, firstdiff("validate").code, firstdiff("plan").code] == [0, 0, 0]
+    assert "- [x] encoder: 4/4 checked <!--" in (project / "PLAN.md").read_text(encoding="utf-8")
 
 
 def test_until_a_stage_passes(golden: Path, project: Path, firstdiff: Run) -> None:

@@ -131,8 +131,9 @@ def _components(project: Project, validations: Sequence[Validation]) -> Iterator
         if wrong is not None:
             yield _failing(name, *wrong, check)
         else:
-            checked = ", ".join(f"{part.checked}/{part.expected}" for _, part in parts)
-            text = f"{checked} checked" if parts else "not validated yet"
+            checked = sum(part.checked for _, part in parts)
+            expected = sum(part.expected for _, part in parts)
+            text = f"{checked:,}/{expected:,} checked" if parts else "not validated yet"
             yield Task(id=f"component:{name}", title=name, done=bool(parts), component=name, text=text, check=check)
 
 
