@@ -301,6 +301,24 @@ def test_a_folder_that_cannot_be_written_is_said(project: Path, firstdiff: Run, 
     assert sorted(project.glob("golden/short/*")) == before
 
 
+@pytest.mark.parametrize(
+    ("words", "blocked", "says"),
+    [
+        (("run",), ".firstdiff/run/", "cannot write to {}/.firstdiff/run ("),
+        (("plan", "--until", "full"), ".firstdiff/.loop.json.part", "cannot write {}/.firstdiff/loop.json ("),
+    ],
+)
+def test_state_that_cannot_be_written_is_said(
+    golden: Path, project: Path, firstdiff: Run, words: tuple[str, ...], blocked: str, says: str
+) -> None:
+    """A file where a folder is needed, or a folder for a file, stops root as well."""
+    place = project / blocked
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("", encoding="utf-8") if blocked.endswith("/") else place.mkdir()
+    done = firstdiff(*words)
+    assert (done.code, done.err.startswith(f"firstdiff: {says.format(project)}")) == (2, True), done.err
+
+
 def test_a_golden_folder_below_a_file_is_said(project: Path, firstdiff: Run) -> None:
     text = (project / "firstdiff.toml").read_text(encoding="utf-8")
     (project / "firstdiff.toml").write_text(

@@ -91,7 +91,7 @@ def _harness(tasks: list[Task], failure: str) -> Task:
 
 def _count(project: Project, until: str, most: int | None) -> int:
     """Count the calls of one loop; FirstdiffError once there were too many."""
-    from firstdiff.errors import FirstdiffError
+    from firstdiff.errors import FirstdiffError, WriteError
     from firstdiff.workflows.results import Results, write_whole
 
     Results(project.state).candidate("")
@@ -104,7 +104,10 @@ def _count(project: Project, until: str, most: int | None) -> int:
     if most is not None and calls > most:
         _reset(project)
         raise FirstdiffError(f"{until} does not pass after {most} iterations; the next call counts from 1 again")
-    write_whole(path, json.dumps({"until": until, "calls": calls}))
+    try:
+        write_whole(path, json.dumps({"until": until, "calls": calls}))
+    except OSError as error:
+        raise WriteError(f"cannot write {path} ({error.strerror or error})") from error
     return calls
 
 

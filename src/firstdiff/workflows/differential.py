@@ -62,8 +62,7 @@ class DifferentialRun:
         self._jobs = jobs
         self._diagnosed = 0
         self._stopped = False
-        Results(project.state).candidate("")  # makes the folder, or says that it cannot
-        self._work = project.state / "run"
+        self._work = Results(project.state).folder("run")
         self._failing = project.state / "failing"
         self._options = Options.of(
             layout="strict",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import final
 
 from firstdiff.errors import WriteError
@@ -30,6 +31,17 @@ class Results:
         """Return where the candidate's latest trace of an input set is kept."""
         self._prepare()
         return self._state / "candidate" / input_set
+
+    def folder(self, name: str) -> Path:
+        """Return a folder of the project's state, made if need be; WriteError where nothing can be written to it."""
+        self._prepare()
+        path = self._state / name
+        try:
+            path.mkdir(exist_ok=True)
+            with TemporaryFile(dir=path):
+                return path
+        except OSError as error:
+            raise WriteError(f"cannot write to {path} ({error.strerror or error})") from error
 
     def add(self, validation: Validation) -> int:
         """Keep one more; returns its number."""
