@@ -15,7 +15,7 @@ from firstdiff.plugins import HOOKS
 
 MODULE = """
 import numpy as np
-from firstdiff.readers.formats import Format, Found
+from firstdiff.readers.format import Format, Found
 from firstdiff.trace import ArraySource
 
 FORMAT = Format("mine", (".mine",), lambda blob: blob.head(4) == b"MINE",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import file_blob
-from firstdiff.readers.formats import Format, Found
+from firstdiff.readers.format import Format, Found
 from firstdiff.trace import Source
 
 HOSTILE_NAMES = ["../x", "/etc/passwd", "<script>alert(1)</script>", "new\nline", "naïve \U0001f600", "a b", "C:\\x"]

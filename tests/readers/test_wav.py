@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import Extent, StoredBlob, file_blob
-from firstdiff.readers.formats import Found
+from firstdiff.readers.format import Found
 from firstdiff.readers.sources import DecodedSource
 from firstdiff.readers.wav import FORMAT
 from tests.readers.sample_files import assert_bits, assert_reads_as, assert_survives, damaged, refusal_of, source_of

@@ -12,7 +12,7 @@ import torch
 from firstdiff import dtypes
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import file_blob
-from firstdiff.readers.formats import Found
+from firstdiff.readers.format import Found
 from firstdiff.readers.pth import FORMAT
 from firstdiff.trace import Source
 

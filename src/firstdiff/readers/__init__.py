@@ -9,7 +9,7 @@ from pathlib import Path
 from firstdiff.errors import ReadError, did_you_mean
 from firstdiff.readers.archive import archive_kind, open_archive
 from firstdiff.readers.blob import Blob, Extent, StoredBlob, file_blob
-from firstdiff.readers.formats import Progress, format_of, open_plain, open_single
+from firstdiff.readers.format import Progress, format_of, open_plain, open_single
 from firstdiff.readers.recorded import is_recorded, open_recorded
 from firstdiff.readers.tree import Refusal, Tree, is_junk, open_folder, safe_name
 from firstdiff.trace import Trace

@@ -14,7 +14,7 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.errors import ReadError, RefusedError
 from firstdiff.readers.blob import Blob, ExtentFile
-from firstdiff.readers.formats import Format, Found
+from firstdiff.readers.format import Format, Found
 from firstdiff.readers.sources import MappedSource, as_asked, check_possible, forward, plain_axes
 from firstdiff.readers.unpack import refuse_bomb
 from firstdiff.settings import Limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from firstdiff.errors import ReadError
 from firstdiff.readers.archive import archive_kind, open_archive
 from firstdiff.readers.blob import Blob
-from firstdiff.readers.formats import Format, Found
+from firstdiff.readers.format import Format, Found
 from firstdiff.readers.npy import open_array, read_header
 
 

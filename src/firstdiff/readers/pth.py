@@ -13,7 +13,7 @@ from firstdiff import dtypes
 from firstdiff.errors import ReadError, RefusedError
 from firstdiff.readers.archive import STORED, Directory, Member, open_member, read_directory
 from firstdiff.readers.blob import Blob, ExtentFile
-from firstdiff.readers.formats import Format, Found
+from firstdiff.readers.format import Format, Found
 from firstdiff.readers.pickles.machine import MAX_SIZE, PersistentLoad, unpickle
 from firstdiff.readers.pickles.nested import named_tensors
 from firstdiff.readers.pickles.torch_classes import STORAGES, UNREADABLE

@@ -14,7 +14,7 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import Blob
-from firstdiff.readers.formats import Format, Found
+from firstdiff.readers.format import Format, Found
 from firstdiff.readers.sources import MappedSource
 from firstdiff.trace import Source
 

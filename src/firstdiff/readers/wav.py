@@ -11,7 +11,7 @@ import numpy as np
 
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import Blob
-from firstdiff.readers.formats import Format, Found
+from firstdiff.readers.format import Format, Found
 from firstdiff.readers.sources import DecodedSource, MappedSource
 from firstdiff.trace import Source
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import Blob, ExtentFile
-from firstdiff.readers.formats import Found
+from firstdiff.readers.format import Found
 from firstdiff.readers.sources import as_asked, forward, plain_axes
 from firstdiff.trace import Index, Source
 

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from firstdiff.errors import ReadError
-from firstdiff.readers.formats import Found
+from firstdiff.readers.format import Found
 from firstdiff.readers.pickles.values import Bag, Budget, Leaf, Symbol, Table
 from firstdiff.trace import ArraySource
 
