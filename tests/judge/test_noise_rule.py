@@ -16,7 +16,15 @@ from firstdiff.judge.noise_figures import (
     suspicious_rows,
     worst_element,
 )
-from firstdiff.judge.noise_rule import HALF, NoiseVerdict, judge_alone, judge_outputs, smallest_scale_seen
+from firstdiff.judge.noise_rule import (
+    HALF,
+    NoiseVerdict,
+    judge_alone,
+    judge_outputs,
+    level_limit,
+    smallest_scale_seen,
+    worst_part,
+)
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 FP32 = np.dtype(np.float32)
@@ -236,3 +244,32 @@ def test_the_median_is_that_of_numpy(numbers: list[float]) -> None:
         expected = float(np.median(numbers))
     assert median(np.array(numbers)) == expected or np.isnan(expected)
     assert np.isnan(median(np.array(numbers))) == np.isnan(expected)
+
+
+_SIZES = st.floats(0, 1e3)
+
+
+@given(
+    sizes=st.fixed_dictionaries(
+        dict.fromkeys(("noise", "level", "typical", "row", "channel", "odd_channel", "element"), _SIZES)
+    ),
+    scale=st.floats(-50, 50),
+    shift=st.floats(-50, 50),
+    upstream=st.none() | st.floats(0, 60),
+    dtype=st.sampled_from([BF16, FP32]),
+)
+def test_the_worst_part_is_beyond_its_limit_where_a_part_fails(
+    sizes: dict[str, float], scale: float, shift: float, upstream: float | None, dtype: np.dtype
+) -> None:
+    given = NoiseFigures(
+        rows=64, channels=64, scale=scale, shift=shift, row_index=0, channel_index=0, odd_index=0, odd_gain=0.0, **sizes
+    )
+    assert (worst_part(given, dtype, upstream) > 1) == bool(judge_outputs(given, dtype, upstream).failed)
+
+
+def test_the_level_that_is_allowed_follows_the_noise_upstream() -> None:
+    reference = values()
+    for upstream, allowed in ((None, 8 * EPS), (0.0, 4 * EPS), (6.0, 16 * EPS)):
+        assert level_limit(BF16, upstream) == pytest.approx(allowed)
+        above = noisy(reference, 1.1 * allowed / EPS)
+        assert "level" in parts(judged(reference, above, upstream))

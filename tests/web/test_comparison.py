@@ -92,7 +92,7 @@ def test_a_row_says_verdict_shape_recipe_and_figures(page: Page, mixed: str) -> 
     figures = (f"{metrics.max_abs:.3g}", f"{metrics.rel_l2:.3g}", f"{metrics.mismatched} / {metrics.elements}")
     for text in ("mismatch", "[4, 6, 8]", "float32", *figures, "introduced"):
         expect(wrong).to_contain_text(text)
-    expect(wrong.get_by_role("img", name="× the tolerance")).to_be_visible()
+    expect(wrong.get_by_role("img", name="× what is allowed")).to_be_visible()
     expect(on.line(page, "layers.1.attn")).to_contain_text("a b c -> b a c")
     expect(on.line(page, "layers.1.attn")).to_contain_text("[4, 6, 8] → [6, 4, 8]")
     expect(on.line(page, "layers.0.mlp")).to_contain_text("missing")
@@ -178,7 +178,7 @@ def test_the_error_over_depth_is_walked_with_the_keyboard(page: Page, server: Se
     chart = on.opened(page, demo).get_by_role("slider", name="Place in depth")
     expect(chart.locator("canvas")).to_be_visible()
     expect(chart).to_have_attribute(
-        "aria-valuetext", re.compile(rf"^{re.escape(first['key'])}: error 0.000188, allowed 6.1e-5, mismatch$")
+        "aria-valuetext", re.compile(rf"^{re.escape(first['key'])}: error 0.000188, allowed 5.72e-6, mismatch$")
     )
     chart.focus()
     page.keyboard.press("ArrowLeft")

@@ -8,7 +8,16 @@ from typing import Any
 
 from firstdiff.comparing.summary import summary_of, verdict_of
 from firstdiff.dtypes import from_name
-from firstdiff.judge import BEYOND_TOLERANCE, Rules, envelope_of, nonfinite_reasons, ratio, reasons_of, tolerance_for
+from firstdiff.judge import (
+    BEYOND_TOLERANCE,
+    Rules,
+    envelope_of,
+    nonfinite_reasons,
+    ratio,
+    ratio_to_limits,
+    reasons_of,
+    tolerance_for,
+)
 from firstdiff.locate import first_divergence
 from firstdiff.measure import Envelope
 from firstdiff.schema import Comparison, Divergence, Pair, Required, Status, Summary, Tolerance, Verdict
@@ -16,7 +25,12 @@ from firstdiff.schema import Comparison, Divergence, Pair, Required, Status, Sum
 
 @dataclass(frozen=True, slots=True)
 class JudgedRow:
-    """One row under other tolerances; `mismatched` is about how many elements lie outside."""
+    """One row under other tolerances.
+
+    mismatched: about how many elements lie outside
+    ratio: how many times what is allowed it differs by
+    worst_element: the worst difference of an element divided by its tolerance
+    """
 
     index: int
     status: Status
@@ -25,6 +39,7 @@ class JudgedRow:
     ratio: float | None
     tolerance: Tolerance | None
     required: Required | None
+    worst_element: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +126,8 @@ def _judged(pair: Pair, rules: Rules) -> tuple[JudgedRow, bool]:
         status="mismatch" if reasons else "match",
         reason="; ".join(reasons) or ("no elements to compare" if pair.metrics.elements == 0 else None),
         mismatched=envelope.approximate_count(tolerance.atol, tolerance.rtol) + against,
-        ratio=ratio(basis, tolerance.atol, tolerance.rtol, equal_nan=rules.equal_nan),
+        ratio=ratio_to_limits(basis, tolerance, pair.systematic, equal_nan=rules.equal_nan),
+        worst_element=ratio(basis, tolerance.atol, tolerance.rtol, equal_nan=rules.equal_nan),
         tolerance=tolerance,
         required=_required(envelope, against) if reasons else None,
     )

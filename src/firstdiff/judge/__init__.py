@@ -4,7 +4,15 @@ from firstdiff.judge.control import beside_control
 from firstdiff.judge.masks import masks_in_one_form, tokens_that_see_nothing
 from firstdiff.judge.noise_rule import limits_for, percent, short_name
 from firstdiff.judge.rules import NamedRule, Rules, load_rules, parse_rules, tolerances_toml
-from firstdiff.judge.systematic import exact_kind, judged_systematic, other_weights, systematic_of, without_fillers
+from firstdiff.judge.systematic import (
+    exact_kind,
+    judged_systematic,
+    level_allowed,
+    other_weights,
+    ratio_to_limits,
+    systematic_of,
+    without_fillers,
+)
 from firstdiff.judge.tolerance import coarsest_ancestors, tolerance_for
 from firstdiff.judge.verdict import (
     BEYOND_TOLERANCE,
@@ -33,6 +41,7 @@ __all__ = [
     "judge",
     "judge_channels",
     "judged_systematic",
+    "level_allowed",
     "limits_for",
     "load_rules",
     "masks_in_one_form",
@@ -41,6 +50,7 @@ __all__ = [
     "parse_rules",
     "percent",
     "ratio",
+    "ratio_to_limits",
     "reasons_of",
     "required_of",
     "short_name",

@@ -165,6 +165,29 @@ def strain(figures: NoiseFigures, dtype: np.dtype, upstream: float | None = None
     return found | ({"odd_channel": figures.odd_channel} if figures.level <= chosen.odd_noise else {})
 
 
+def worst_part(figures: NoiseFigures, dtype: np.dtype, upstream: float | None = None) -> float:
+    """Return the part that is furthest from its limit, or beyond it, as a multiple of that limit."""
+    limits = limits_for(dtype)
+    growth, most = _growth(upstream, limits), _LOST / dtypes.eps_of(dtype)
+    parts = [
+        abs(figures.scale) / max(limits.scale * (_ROUNDED + figures.typical), limits.coherent),
+        abs(figures.shift) / max(limits.shift * (_ROUNDED + figures.level), limits.coherent),
+        (figures.element or 0.0) / (limits.element * growth),
+        figures.row / min(limits.row * growth, most),
+        figures.channel / min(limits.channel * growth, most),
+        figures.level / (limits.level * growth),
+    ]
+    if figures.level <= limits.odd_noise:
+        parts.append(figures.odd_channel / limits.odd_channel)
+    return max(parts)
+
+
+def level_limit(dtype: np.dtype, upstream: float | None = None) -> float:
+    """Return the relative L2 difference that the default verdict allows a tensor."""
+    limits = limits_for(dtype)
+    return limits.level * _growth(upstream, limits) * dtypes.eps_of(dtype)
+
+
 def _growth(upstream: float | None, limits: Limits) -> float:
     """Return the factor on the limits in eps for the noise upstream."""
     return 1.0 if upstream is None else max(limits.least, upstream / limits.quiet)

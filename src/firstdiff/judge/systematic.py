@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from math import inf
 
 import ml_dtypes
 import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.judge.noise_figures import NoiseFigures, NoiseSums, noise_figures, rms, suspicious_rows, worst_element
-from firstdiff.judge.noise_rule import judge_outputs, limits_for, short_name
+from firstdiff.judge.noise_rule import judge_outputs, level_limit, limits_for, short_name, worst_part
 from firstdiff.judge.special_values import filler_places, may_have_fillers
+from firstdiff.judge.verdict import ratio
 from firstdiff.measure import PairScan
-from firstdiff.schema import FailedPart, Systematic
+from firstdiff.schema import FailedPart, JudgingBasis, Systematic, Tolerance
 from firstdiff.trace import ArraySource, Source
 
 WEIGHTS = "weights of one type"
@@ -159,6 +161,27 @@ def judged_systematic(found: Systematic, upstream: float | None) -> Systematic:
         scale_seen=verdict.scale_seen,
         note=None if certain else verdict.note,
     )
+
+
+def ratio_to_limits(
+    basis: JudgingBasis, tolerance: Tolerance, systematic: Systematic | None, *, equal_nan: bool
+) -> float:
+    """Return how many times what is allowed a pair differs by: above 1 its values alone do not match.
+
+    The default rule takes the worst part of the difference by its limit, others the worst element by its tolerance.
+    """
+    if tolerance.rule != "default" or systematic is None or basis.conflicting or (basis.both_nan and not equal_nan):
+        return ratio(basis, tolerance.atol, tolerance.rtol, equal_nan=equal_nan)
+    failed = max((part.figure / part.limit if part.limit else inf for part in systematic.failed), default=0.0)
+    figures = figures_of(systematic)
+    if figures is None:
+        return failed
+    return max(failed, worst_part(figures, dtypes.from_name(systematic.dtype), systematic.upstream))
+
+
+def level_allowed(found: Systematic) -> float:
+    """Return the relative L2 difference that a row may have where it stands."""
+    return level_limit(dtypes.from_name(found.dtype), found.upstream)
 
 
 def figures_of(found: Systematic) -> NoiseFigures | None:

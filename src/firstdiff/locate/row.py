@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import hypot, inf
 from typing import Any
 
+from firstdiff.judge import level_allowed
 from firstdiff.schema import (
     Alignment,
     Controlled,
@@ -173,7 +174,9 @@ def depth_of(row: MeasuredPair) -> DepthPoint | None:
 
 
 def _allowed(row: MeasuredPair) -> float | None:
-    """Return what is allowed of an element of typical size, relative to that size."""
+    """Return the error that is allowed, relative to the reference's norm; by tolerance that of a typical element."""
+    if row.systematic is not None and row.tolerance is not None and row.tolerance.rule == "default":
+        return level_allowed(row.systematic)
     statistics = row.reference_info.statistics if row.reference_info else None
     if row.tolerance is None or statistics is None or statistics.mean is None or statistics.std is None:
         return None

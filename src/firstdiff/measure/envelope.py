@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -69,6 +70,7 @@ class Cells:
         return tuple(map(_cell, (keys >> WIDTH).tolist(), (keys & DIFFERENCE).tolist(), points.tolist()))
 
 
+@lru_cache(1 << 14)  # the same cells come again in thousands of small tensors
 def _cell(size: int, difference: int, points: int) -> Cell:
     return Cell(size - _BIAS if size else None, difference - _BIAS, points)
 

@@ -47,7 +47,7 @@ def _introduced(sites: Sequence[Pair]) -> Iterator[str]:
     if not sites:
         return
     yield f"**Introduced: {count(len(sites), 'row')}**\n\n"
-    yield "| tensor | op | times the tolerance | cause | fix |\n|---|---|---|---|---|\n"
+    yield "| tensor | op | times its limit | cause | fix |\n|---|---|---|---|---|\n"
     for pair in sites[:_MOST_ROWS]:
         best = pair.diagnosis[0] if pair.diagnosis else None
         found = (_inline(cause(best)), _inline(best.fix)) if best else ("", "")
@@ -60,7 +60,7 @@ def _inherited(comparison: Comparison) -> Iterator[str]:
         groups = differing_by_layer(comparison, origin)
         if groups:
             yield f"**{name}: {count(sum(group.rows for group in groups), 'row')}, by layer**\n\n"
-            yield "| layer | rows | times the tolerance, at worst | tensor |\n|---|---|---|---|\n"
+            yield "| layer | rows | times its limit, at worst | tensor |\n|---|---|---|---|\n"
             for group in groups:
                 cells = (_inline(group.label), f"{group.rows:,}", times(group.ratio), _code(group.worst.key))
                 yield f"| {' | '.join(cells)} |\n"

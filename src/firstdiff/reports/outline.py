@@ -84,7 +84,7 @@ def _group(parts: Sequence[tuple[str, list[Pair]]]) -> RowGroup:
 
 
 def _ratio(pair: Pair) -> float:
-    """Return how far a row is beyond its tolerance; rows that cannot be compared at all are the worst."""
+    """Return how far a row is beyond its limit; rows that cannot be compared at all are the worst."""
     found = excess(pair)
     return float("inf") if found is None else found
 

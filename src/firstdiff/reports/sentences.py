@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from firstdiff.judge import ratio
+from firstdiff.judge import ratio, ratio_to_limits
 from firstdiff.reports.tokens import token_findings
 from firstdiff.schema import (
     Alignment,
@@ -86,15 +86,22 @@ def allowed(tolerance: Tolerance) -> str:
 
 
 def excess(pair: Pair) -> float | None:
-    """Return the worst difference divided by what is allowed there; None where nothing was measured."""
+    """Return how many times what is allowed a row differs by; None where nothing was measured."""
     if pair.envelope is None or pair.tolerance is None:
         return None
     # a match with NaN on both sides was compared with equal_nan
-    return ratio(pair.envelope, pair.tolerance.atol, pair.tolerance.rtol, equal_nan=pair.status == "match")
+    return ratio_to_limits(pair.envelope, pair.tolerance, pair.systematic, equal_nan=pair.status == "match")
+
+
+def _worst_element(pair: Pair, tolerance: Tolerance) -> float:
+    """Return the worst difference of an element divided by its tolerance."""
+    if pair.envelope is None:
+        return 0.0
+    return ratio(pair.envelope, tolerance.atol, tolerance.rtol, equal_nan=pair.status == "match")
 
 
 def times(worst: float | None) -> str:
-    """Format how far a row is beyond its tolerance."""
+    """Format how far a row is beyond its limit."""
     if worst is None:
         return "-"
     return f"{worst:,.0f} x" if 1e3 <= worst < 1e9 else f"{worst:.3g} x"
@@ -256,7 +263,7 @@ def _figures(pair: Pair) -> Iterator[str]:
     if pair.controlled:
         yield beside_control(pair.controlled)
     elif pair.tolerance:
-        worst = excess(pair)
+        worst = _worst_element(pair, pair.tolerance)
         beyond = "" if not worst or math.isinf(worst) else f"; the worst element is {times(worst)} that"
         yield f"Tolerance: {allowed(pair.tolerance)}{beyond}"
     if pair.required:

@@ -52,7 +52,7 @@ def render(comparison: Comparison, *, sort: Sort = "order", every_row: bool = Fa
     head = [*_head(comparison), *_answer(comparison)]
     tail = [shown(line) + "\n" for line in remarks(comparison)]
     if not every_row and len(comparison.pairs) > _SHORT:
-        tail.append(paint("--all prints every row, --sort worst the worst first; x: times the tolerance", "dim") + "\n")
+        tail.append(paint("--all prints every row, --sort worst the worst first; x: times its limit", "dim") + "\n")
     yield from head
     if every_row or sort == "worst" or len(comparison.pairs) <= _SHORT:
         yield from _table(comparison.pairs, sort, every_row, with_sqnr=is_quantised(comparison))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from firstdiff.json_text import from_plain
-from firstdiff.judge import ratio
+from firstdiff.judge import ratio_to_limits
 from firstdiff.pairing import PairingOptions, exact, layer_stage, normalised, pair_up
 from firstdiff.reports.sentences import divergence
 from firstdiff.schema import Comparison, Pair, Status
@@ -30,7 +30,7 @@ class RowLine:
     """A row of the table.
 
     recipe: null where both sides have one layout
-    ratio: the worst difference divided by what is allowed there; above 1 it does not match
+    ratio: how many times what is allowed it differs by; above 1 it does not match, unless its inputs explain that
     """
 
     index: int
@@ -186,7 +186,7 @@ def _elements(pair: Pair) -> int | None:
 def _ratio(pair: Pair, equal_nan: bool) -> float | None:
     if pair.envelope is None or pair.tolerance is None:
         return None
-    return ratio(pair.envelope, pair.tolerance.atol, pair.tolerance.rtol, equal_nan=equal_nan)
+    return ratio_to_limits(pair.envelope, pair.tolerance, pair.systematic, equal_nan=equal_nan)
 
 
 def _tensors(comparison: Comparison, side: str, trace: Trace) -> list[TensorLine]:

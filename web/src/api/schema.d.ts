@@ -1578,7 +1578,11 @@ export interface components {
         };
         /**
          * JudgedRow
-         * @description One row under other tolerances; `mismatched` is about how many elements lie outside.
+         * @description One row under other tolerances.
+         *
+         *     mismatched: about how many elements lie outside
+         *     ratio: how many times what is allowed it differs by
+         *     worst_element: the worst difference of an element divided by its tolerance
          */
         JudgedRow: {
             /** Index */
@@ -1596,6 +1600,8 @@ export interface components {
             ratio: components["schemas"]["Num"] | null;
             tolerance: components["schemas"]["Tolerance"] | null;
             required: components["schemas"]["Required"] | null;
+            /** Worst Element */
+            worst_element: components["schemas"]["Num"] | null;
         };
         /**
          * JudgingBasis
@@ -2218,7 +2224,7 @@ export interface components {
          * @description A row of the table.
          *
          *     recipe: null where both sides have one layout
-         *     ratio: the worst difference divided by what is allowed there; above 1 it does not match
+         *     ratio: how many times what is allowed it differs by; above 1 it does not match, unless its inputs explain that
          */
         RowLine: {
             /** Index */

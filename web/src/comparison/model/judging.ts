@@ -68,7 +68,7 @@ export function passingRules(judged: Judged, rows: readonly RowLine[], equalNan:
   const base = { ...DEFAULT_RULE, equalNan };
   const factors = judged.rows
     .filter((row) => row.tolerance?.rule === "default")
-    .map((row) => (toNumber(row.tolerance?.k) ?? 0) * (toNumber(row.ratio) ?? 0));
+    .map((row) => (toNumber(row.tolerance?.k) ?? 0) * (toNumber(row.worst_element) ?? 0));
   const k = largest(factors);
   const atol = largest(measured.map((row) => toNumber(row.max_abs) ?? 0));
   const rtol = largest(measured.map((row) => toNumber(row.max_rel) ?? 0));

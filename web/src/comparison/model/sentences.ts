@@ -62,11 +62,11 @@ export function leftOut(metrics: Metrics): string {
   return metrics.zero_reference > 0 ? `${counted(metrics.zero_reference, "zero")} in the reference left out` : "";
 }
 
-/** How far beyond the tolerance: `31 × the tolerance`. */
+/** How far beyond its limit: `31 × what is allowed`. */
 export function excess(ratio: number | null): string {
   if (ratio === null) return "not measured";
   if (Number.isNaN(ratio)) return "not a number";
-  return `${brief(ratio)} × the tolerance`;
+  return `${brief(ratio)} × what is allowed`;
 }
 
 /** How an operation does on its own inputs. */

@@ -10,7 +10,7 @@ export const PAIR_COLUMNS: readonly Column[] = [
   { id: "verdict", label: "Verdict", sort: null, numeric: false },
   { id: "name", label: "Tensor", sort: "order", numeric: false },
   { id: "shape", label: "Shape", sort: "elements", numeric: false },
-  { id: "spark", label: "× tolerance", sort: "ratio", numeric: false },
+  { id: "spark", label: "× allowed", sort: "ratio", numeric: false },
   { id: "max_abs", label: "Max abs", sort: "max_abs", numeric: true },
   { id: "rel_l2", label: "Rel L2", sort: "rel_l2", numeric: true },
   { id: "one_minus_cosine", label: "1 − cosine", sort: "one_minus_cosine", numeric: true },

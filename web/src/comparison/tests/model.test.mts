@@ -193,10 +193,10 @@ test("another tolerance changes status, counts and first divergence, and a match
 
 test("what may let every pair match is rounded up from what the worst row needs", () => {
   const rows = [row(0, "a", { max_abs: 0.12341, max_rel: 7 }), row(1, "b", { max_abs: null, max_rel: null })];
-  const judged = { rows: [judgedRow(0, { ratio: 3.001 }), judgedRow(1, { tolerance: { rule: "exact" }, ratio: null })] };
+  const judged = { rows: [judgedRow(0, { worst_element: 3.001 }), judgedRow(1, { tolerance: { rule: "exact" }, worst_element: null })] };
   const told = passingRules(judged, rows, false).map((rule) => [rule.rule, rule.k, rule.atol, rule.rtol]);
   assert.deepEqual(told, [["default", "769", "", ""], ["custom", "", "0.124", ""], ["custom", "", "", "7"]]);
-  assert.deepEqual(passingRules({ rows: [judgedRow(0, { ratio: "inf" })] }, [row(0, "a", { max_abs: "inf" })], false).length, 1);
+  assert.deepEqual(passingRules({ rows: [judgedRow(0, { worst_element: "inf" })] }, [row(0, "a", { max_abs: "inf" })], false).length, 1);
   assert.deepEqual([roundedUp(0), roundedUp(1.23456e-9), roundedUp(100)], [0, 1.24e-9, 100]);
 });
 
