@@ -76,7 +76,16 @@ def test_a_component_that_matches_nothing_fails_and_says_so(project: Path, first
     firstdiff("golden")
     done = firstdiff("validate")
     assert done.code == 1
-    assert "head.logit matches no tensor of the golden (did you mean head.logits" in done.out
+    says = "head.logit matches no tensor of the golden (did you mean head.logits"
+    assert says in done.out
+    done = firstdiff("validate", "--component", "vocoder")
+    assert (done.code, done.out, f"component 'vocoder': {says}" in done.err) == (2, "", True)
+
+
+def test_a_component_that_the_port_does_not_record_is_said(golden: Path, project: Path, firstdiff: Run) -> None:
+    write_port(project, changed('tap("embed.out", ', "(lambda x, shape: x)("))
+    done = firstdiff("validate", "--component", "embedding")
+    assert (done.code, "ran, but its trace holds no tensor that fits embed.*" in done.err) == (2, True)
     done = firstdiff("validate", "--component", "encodr")
     assert done.code == 2
     assert "has no component 'encodr' (did you mean encoder" in done.err

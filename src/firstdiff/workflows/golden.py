@@ -97,8 +97,11 @@ def make_golden(
     return Golden(inputs.name, target, len(trace), seconds, floors)
 
 
-def recorded_trace(folder: Path, command: Command) -> Trace:
-    """Open what a command recorded; CommandError where that is nothing."""
+def recorded_trace(folder: Path, command: Command, only: Sequence[str] = ()) -> Trace:
+    """Open what a command recorded; CommandError where that is nothing.
+
+    only: the globs of FIRSTDIFF_ONLY that it was given
+    """
     try:
         trace = open_trace(folder)
     except ReadError as error:
@@ -109,7 +112,8 @@ def recorded_trace(folder: Path, command: Command) -> Trace:
             "FIRSTDIFF_TRACE (fd.record(), or a client's Recorder)"
         ) from error
     if not trace.tensors:
-        raise CommandError(f"the {command.side} command ran, but its trace holds no tensor; does it tap any?")
+        which = f"no tensor that fits {', '.join(only)}" if only else "no tensor; does it tap any?"
+        raise CommandError(f"the {command.side} command ran, but its trace holds {which}")
     return trace
 
 

@@ -31,6 +31,7 @@ from firstdiff.workflows.validation import (
     Validation,
     component_results,
     derived_components,
+    nothing_matches,
     tensor_results,
 )
 
@@ -95,6 +96,11 @@ def validate_project(
     scope = () if options.scope == FULL else (project.component(options.scope),)
     path = golden_path(golden or project.golden.folder, inputs)
     reference = golden_trace(path)
+    for component in scope:
+        if not any(component.holds(name) for name in _names(reference)):
+            raise UsageError(
+                f"{project.path}: component {component.name!r}: {nothing_matches(component, _names(reference))}"
+            )
     digests = Digests(project.state / "digests.json")
     changes = changes_since(reference.header, project, inputs, digests)
     results = Results(project.state)
@@ -174,14 +180,14 @@ def _run_candidate(
 ) -> tuple[float | None, str | None]:
     """Run it; a run that fails half-way leaves what it recorded and a sentence."""
     command = project.command("candidate")
-    only = [glob for component in scope for glob in component.globs]
+    only = [] if options.isolate else [glob for component in scope for glob in component.globs]
     with Staging(target) as staging:
         try:
             seconds: float | None = run_side(
                 command,
                 inputs,
                 staging.path,
-                only=[] if options.isolate else only,
+                only=only,
                 golden=golden.absolute() if options.isolate else None,
                 on_line=options.on_line,
             )
@@ -191,7 +197,7 @@ def _run_candidate(
                 raise
             seconds, error = None, str(failure)
         try:
-            recorded_trace(staging.path, command)
+            recorded_trace(staging.path, command, only)
         except FirstdiffError:
             if error is not None:  # it failed before its first tensor
                 raise CommandError(error) from None
@@ -230,7 +236,8 @@ def _validation(
     warnings = [*context.warnings, *comparison.warnings, *_isolation_note(tensors, options)]
     others = [tensor.key for tensor in tensors if tensor.component == OTHER and tensor.status != "EXTRA"]
     if others:
-        warnings.append(f"{len(others):,} tensors belong to no component, such as {others[0]}")
+        belong = "1 tensor belongs" if len(others) == 1 else f"{len(others):,} tensors belong"
+        warnings.append(f"{belong} to no component, such as {others[0]}")
     if options.scope == FULL and not components:
         warnings.append("the golden holds no tensor")
     return Validation(

@@ -152,8 +152,7 @@ def _component_result(
     state: ComponentState = "fail" if failing else "pass"
     text = "" if first is None else f"{first.status}: {first.text}"
     if not own:
-        near = [did_you_mean(glob, known) for glob in component.globs]
-        state, text = "absent", f"{', '.join(component.globs)} matches no tensor of the golden{''.join(near)}"
+        state, text = "absent", nothing_matches(component, known)
     elif not checked and not failing:
         state, text = "unchecked", f"the candidate recorded none of its tensors, such as {counted[0].key}"
     elif lacking and require_all and not failing:
@@ -169,6 +168,12 @@ def _component_result(
         text=text,
         cause=first.cause if first else None,
     )
+
+
+def nothing_matches(component: Component, known: Sequence[str]) -> str:
+    """Say that a component's globs match no name of the golden, with near ones."""
+    near = [did_you_mean(glob, known) for glob in component.globs]
+    return f"{', '.join(component.globs)} matches no tensor of the golden{''.join(near)}"
 
 
 def _tensor_result(pair: Pair, component: str, *, isolate: bool) -> TensorResult:
