@@ -82,16 +82,26 @@ def test_name(golden):
 def test_which(golden):
     golden.check("mel", np.zeros(3))
 
+@pytest.mark.golden(input="shrt")
+def test_set(golden):
+    golden.check("mel", np.zeros(3))
+
 @pytest.mark.golden(atoll=1)
 def test_marker(golden):
     pass
+
+def test_own(golden):
+    golden.check("own", np.arange(3))
 """,
         encoding="utf-8",
     )
     done = run(folder, "--golden-dir", "data")
-    assert "3 failed, 1 passed, 1 error" in done.stdout, done.stdout
+    assert "5 failed, 1 passed, 1 error" in done.stdout, done.stdout
     assert "holds 'mell' (did you mean mel?)" in done.stdout
-    assert 'has the input sets long, short; add @pytest.mark.golden(input="…")' in done.stdout
+    assert 'mel is in the golden of long, short; add @pytest.mark.golden(input="…")' in done.stdout
+    assert "shrt is no golden trace (did you mean short?)" in done.stdout
     assert "takes atol, equal_nan, input, rtol, not atoll" in done.stdout
     done = run(folder, "--golden-dir", "data", "--update-golden", "-k", "right")
     assert "which tests do not change; `firstdiff golden` renews it" in done.stdout
+    for more in (["--update-golden"], []):
+        assert "1 passed" in run(folder, "--golden-dir", "data", "-k", "own", *more).stdout

@@ -78,8 +78,8 @@ class GoldenData:
         number = self._checked[name]
         self._checked[name] += 1
         key = f"{name}@{number}" if number else name
-        trace = self._trace()
-        if trace is not None and any(str(tensor.key) == key for tensor in trace):
+        trace = self._trace(key)
+        if trace is not None and _holds(trace, key):
             self._against_trace(trace, key, array, (atol, rtol, equal_nan))
         else:
             self._against_file(key, array, trace, (atol, rtol, equal_nan))
@@ -87,8 +87,8 @@ class GoldenData:
     def load(self, name: str) -> np.ndarray:
         """Return a tensor of the golden, to feed a component with."""
         __tracebackhide__ = True
-        trace = self._trace()
-        if trace is not None and any(str(tensor.key) == name for tensor in trace):
+        trace = self._trace(name)
+        if trace is not None and _holds(trace, name):
             return trace[name].values().read()
         path = self._file(name)
         if not path.is_file():
@@ -138,27 +138,42 @@ class GoldenData:
         if comparison.verdict != "match":
             pytest.fail(message(comparison), pytrace=False)
 
-    def _trace(self) -> Trace | None:
-        """Return the golden trace of the marker's input set, or the only one there is."""
+    def _trace(self, key: str) -> Trace | None:
+        """Return the golden trace of the marker's input set, or the only one there is.
+
+        Where there are several and none is named, a key that they hold needs the marker; any other is the test's own.
+        """
+        from firstdiff.errors import did_you_mean
         from firstdiff.readers import open_trace
         from firstdiff.trace import LINES
 
         if (self.folder / LINES).is_file():
             return open_trace(self.folder)
+        found = sorted(path.parent for path in self.folder.glob(f"[!.]*/{LINES}"))
         wanted = self._marker.get("input")
         if wanted is not None:
             if not (self.folder / wanted / LINES).is_file():
-                pytest.fail(f"{self.folder / wanted} is no golden trace; `firstdiff golden` makes it", pytrace=False)
+                near = did_you_mean(wanted, [path.name for path in found])
+                pytest.fail(
+                    f"{self.folder / wanted} is no golden trace{near}; `firstdiff golden` makes it", pytrace=False
+                )
             return open_trace(self.folder / wanted)
-        found = sorted(path.parent for path in self.folder.glob(f"[!.]*/{LINES}"))
-        if len(found) > 1:
-            sets = ", ".join(path.name for path in found)
-            pytest.fail(f'{self.folder} has the input sets {sets}; add @pytest.mark.golden(input="…")', pytrace=False)
-        return open_trace(found[0]) if found else None
+        if len(found) == 1:
+            return open_trace(found[0])
+        holding = [path.name for path in found if _holds(open_trace(path), key)]
+        if holding:
+            pytest.fail(
+                f'{key} is in the golden of {", ".join(holding)}; add @pytest.mark.golden(input="…")', pytrace=False
+            )
+        return None
 
     def _file(self, key: str) -> Path:
         module = Path(self._test.nodeid.partition("::")[0]).with_suffix("")
         return self.folder / "tests" / "__".join(module.parts) / _safe(self._test.name) / f"{_safe(key)}.npy"
+
+
+def _holds(trace: Trace, key: str) -> bool:
+    return any(str(tensor.key) == key for tensor in trace)
 
 
 def _marker(node: Any) -> Mapping[str, Any]:
