@@ -48,7 +48,7 @@ def test_the_page_follows_validations_and_opens_the_comparison(page: Page, proje
     expect(row).to_contain_text("fails")
     expect(row).to_contain_text("encoder.norm")
     expect(row.get_by_role("img")).to_have_accessible_name("Runs, the oldest first: passes, fails")
-    expect(section).to_contain_text("Cause: offset.constant at encoder.norm")
+    expect(section).to_contain_text("Cause: offset.constant at encoder.norm. Fix: take 0.25 away")
     section.locator("summary", has_text="Plan").click()
     expect(section).to_contain_text("firstdiff validate --component encoder")
     assert axe(page) == []
