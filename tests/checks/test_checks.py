@@ -169,3 +169,8 @@ def test_empty_tensors_have_no_element_that_fails() -> None:
     empty = np.zeros((0, 3))
     for rule in ({"check": "finite"}, {"check": "sum"}, {"check": "unique"}, {"check": "not_uniform"}):
         assert failures(empty, **rule) == []
+
+
+def test_a_failure_says_how_many_elements_fail() -> None:
+    report = fd.check({"x": np.array([1.0, np.nan, np.inf])}, [{"name": "x", "check": "finite"}])
+    assert report.failures[0].text == "nan at [1] is not finite; 2 of 3 elements fail"

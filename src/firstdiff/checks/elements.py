@@ -138,7 +138,7 @@ def _elements(key: str, source: Source, fails: ElementTest, wanted: str | Callab
     if count:
         index = index_of(first, source.shape)
         words = wanted if isinstance(wanted, str) else wanted(first)
-        more = f"; {count:,} of {source.size:,} elements are" if count > 1 and isinstance(wanted, str) else ""
+        more = f"; {count:,} of {source.size:,} elements fail" if count > 1 and isinstance(wanted, str) else ""
         if count > 1 and not more:
             more = f"; {count:,} of {source.size:,} elements differ"
         yield Failure(key, index, value, count, f"{shown_number(value)} at {list(index)} is {words}{more}")

@@ -114,8 +114,8 @@ def check_not_uniform(key: str, source: Source, limits: Limits) -> Iterator[Fail
                     flattest = float(deviation[outer, inner]), index
     if count and not total / count >= limits["min_std"]:  # NaN fails, too
         mean_deviation = total / count
-        text = f"the mean deviation of its rows is {mean_deviation:.3g}, below {limits['min_std']:g}: nearly uniform, "
-        text += "as if the weights had not been loaded"
+        text = f"the mean standard deviation of its rows is {mean_deviation:.3g}, below {limits['min_std']:g}: "
+        text += "nearly uniform, as if the weights had not been loaded"
         if not np.isfinite(mean_deviation):
             text = "has rows that are not finite, so that their deviation is no number"
         yield Failure(key, flattest[1] if flattest else None, mean_deviation, count, text)
