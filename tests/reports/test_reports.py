@@ -89,6 +89,15 @@ def test_text_begins_with_verdict_and_answer(comparison: Comparison) -> None:
     assert not any("\x1b" in line for line in lines)
 
 
+def test_text_says_nothing_of_operations_that_cannot_be_judged_alone() -> None:
+    values = np.random.default_rng(0).normal(size=400).astype(np.float32)
+    compared = fd.compare({"a": values}, {"a": values + np.float32(1e-6)})
+    assert compared.pairs[0].isolated is not None
+    assert compared.pairs[0].isolated.status == "unknown"
+    line = next(line for line in text_of("text", compared).splitlines() if line.startswith("a "))
+    assert line.endswith("0 / 400")
+
+
 def test_text_leaves_out_matches_of_a_long_comparison_and_says_so() -> None:
     reference = {f"t{n}": [float(n)] for n in range(100)}
     comparison = fd.compare(reference, reference | {"t50": [0.5], "t70": [1e9]})

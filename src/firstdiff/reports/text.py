@@ -173,12 +173,12 @@ def _row(pair: Pair) -> tuple[str, ...]:
         )
     figures = (metrics.max_abs, metrics.rel_l2, metrics.one_minus_cosine)
     outside = f"{metrics.mismatched:,} / {metrics.elements:,}"
-    alone = f", alone: {pair.isolated.status}" if pair.isolated else ""
+    alone = f"alone: {pair.isolated.status}" if pair.isolated and pair.isolated.status != "unknown" else None
     return (
         *head,
         *("-" if value is None else _brief(value) for value in figures),
         outside,
-        f"{pair.origin or ''}{alone}",
+        ", ".join(filter(None, (pair.origin, alone))),
     )
 
 
