@@ -18,7 +18,10 @@ HERE = Path(__file__).parent
 def speak(text: Path, voice: Path, model: Path) -> torch.Tensor:
     """Return the sound, and leave a trace where FIRSTDIFF_TRACE says."""
     pipeline = Pipeline.load(model)
-    words = text.read_text(encoding="utf-8").strip()
+    try:
+        words = text.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{text} cannot be read ({getattr(error, 'strerror', None) or error})") from error
     if not words:
         raise InputError(f"{text} is empty: there is nothing to say")
     ids, wave = torch.tensor([Tokenizer.load(model).encode(words)]), read_wav(voice)

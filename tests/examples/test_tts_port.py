@@ -138,6 +138,10 @@ def test_the_reference_has_the_same_sentences(example: Example, bad_inputs: dict
     done = example.reference(text("short"), bad_inputs["silent.wav"])
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == example.candidate(text("short"), bad_inputs["silent.wav"]).stderr
+    done = example.reference(text("short"), bad_inputs["empty.wav"])
+    assert done.stderr == f"{bad_inputs['empty.wav']} cannot be read as a wav file (it ends too early)\n"
+    done = example.reference(text("missing"), bad_inputs["empty.wav"])
+    assert done.stderr == f"{text('missing')} cannot be read (No such file or directory)\n"
 
 
 def test_an_unknown_fault_lists_those_there_are(example: Example) -> None:

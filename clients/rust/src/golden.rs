@@ -253,7 +253,7 @@ fn open_trace(path: PathBuf) -> Result<Golden> {
     let header = std::fs::read(path.join(HEADER)).ok().and_then(|text| json::parse(&text).ok());
     let version = header.as_ref().and_then(|header| header.get("version")).and_then(Json::int);
     if let Some(version) = version.filter(|&version| version > 1) {
-        return Err(Error::read(&path, format!("is a trace of version {version}; this firstdiff reads 1: update it")));
+        return Err(Error::read(&path, format!("is a trace of version {version}; this client reads version 1; update it")));
     }
     let complete = header.as_ref().and_then(|header| header.get("complete")) != Some(&Json::Bool(false));
     let text = std::fs::read(path.join(LINES))

@@ -133,8 +133,10 @@ def read_wav(path: Path) -> Tensor:
         with wave.open(str(path), "rb") as file:
             kind = file.getnchannels(), file.getsampwidth(), file.getframerate()
             samples = np.frombuffer(file.readframes(file.getnframes()), "<i2")
-    except (OSError, EOFError, wave.Error) as error:
-        raise InputError(f"{path} cannot be read as a wav file ({error})") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror or error})") from error
+    except (EOFError, wave.Error) as error:
+        raise InputError(f"{path} cannot be read as a wav file ({str(error) or 'it ends too early'})") from error
     if kind != (1, 2, SAMPLE_RATE):
         found = f"{kind[0]} channel(s) of {8 * kind[1]} bits at {kind[2]} Hz"
         raise InputError(f"{path} has {found}; it takes one channel of 16 bits at {SAMPLE_RATE} Hz")
