@@ -179,6 +179,30 @@ def test_recorders_that_state_a_digest_of_their_inputs_are_compared_by_it(
     assert ("the two runs had different inputs" in done.out) == (code == 1)
 
 
+def test_a_golden_needs_no_reference_command_to_be_checked_against(golden: Path, project: Path, firstdiff: Run) -> None:
+    """The reference may run elsewhere, where its hardware or its licence is."""
+    head, _, rest = (project / "firstdiff.toml").read_text(encoding="utf-8").partition("[candidate]")
+    (project / "firstdiff.toml").write_text(f"[candidate]{rest}", encoding="utf-8")
+    assert "[reference]" in head
+    done = firstdiff("validate")
+    assert (done.code, "warning" in done.out) == (0, False), done.out + done.err
+    (project / "ids.txt").write_text("3 1 4", encoding="utf-8")
+    assert "input ids changed since the golden was made" in firstdiff("validate").out
+
+
+@pytest.mark.parametrize(
+    "damage", [{"golden": "x"}, {"golden": {"inputs": [1], "code": 3}, "files": [1]}, {"golden": None}]
+)
+def test_a_golden_with_a_damaged_header_is_compared_all_the_same(
+    golden: Path, firstdiff: Run, damage: dict[str, object]
+) -> None:
+    header = golden / "trace.json"
+    header.write_text(json.dumps(json.loads(header.read_text(encoding="utf-8")) | damage), encoding="utf-8")
+    assert "5 of 5 golden tensors checked" in firstdiff("validate").out
+    done = firstdiff("golden", "--check")
+    assert ("does not say what it was made from" in done.out) != ("stale: " in done.out)
+
+
 def test_given_tensors_that_differ_come_first(project: Path, firstdiff: Run) -> None:
     scratch_project(project, more='inputs = ["embed.*"]', port=changed("3.7 * n", "3.8 * n"))
     firstdiff("golden")

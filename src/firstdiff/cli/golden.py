@@ -45,14 +45,18 @@ def golden(
 def _check(project: Project, sets: list[InputSet], digests: Digests) -> None:
     from firstdiff.cli.console import say
     from firstdiff.reports.terminal import shown
-    from firstdiff.workflows.golden import changes_since, golden_trace
+    from firstdiff.workflows.golden import changes_since, golden_trace, states_origin
 
     stale = False
     for inputs in sets:
         path = project.golden.folder / inputs.name
-        changes = changes_since(golden_trace(path).header, project, inputs, digests)
+        header = golden_trace(path).header
+        changes = changes_since(header, project, inputs, digests)
         stale = stale or bool(changes)
         said = "; ".join(change.text for change in changes)
-        say(f"golden {shown(inputs.name)}: {f'stale: {shown(said)}' if said else 'up to date'}")
+        state = f"stale: {said}" if said else "up to date"
+        if not states_origin(header):
+            state = "unknown, for its trace.json does not say what it was made from; `firstdiff golden` makes it again"
+        say(f"golden {shown(inputs.name)}: {shown(state)}")
     if stale:
         raise typer.Exit(1)

@@ -125,23 +125,37 @@ def golden_trace(path: Path) -> Trace:
 
 
 def changes_since(header: Mapping[str, Any], project: Project, inputs: InputSet, digests: Digests) -> list[Change]:
-    """Compare what a golden was made from with what is there now: inputs, named files, code, version."""
-    now = _made_from(project, inputs, digests) if header.get("golden") else {}
-    digests.save()
-    if not now:
+    """Compare what a golden was made from with what is there now: inputs, named files, code, version.
+
+    Nothing is known of a golden that does not state its origin; of a project without reference command only its code.
+    """
+    if not states_origin(header):
         return []
+    now = _made_from(project, inputs, digests)
+    digests.save()
     was, current = header["golden"], now["golden"]
     found = [
-        *_differing("inputs", "input", was.get("inputs", {}), current["inputs"]),
-        *_differing("files", "file", header.get("files", {}), now["files"]),
-        *_differing("code", "reference code", was.get("code", {}), current["code"]),
+        *_differing("inputs", "input", _table(was, "inputs"), current["inputs"]),
+        *_differing("files", "file", _table(header, "files"), now["files"]),
     ]
-    if was.get("command") != current["command"]:
+    if project.reference is not None:
+        found += _differing("code", "reference code", _table(was, "code"), current["code"])
+    if project.reference is not None and was.get("command") != current["command"]:
         found.append(Change("code", "the reference command is another one since the golden was made"))
     if was.get("firstdiff") != __version__:
         made_with = was.get("firstdiff", "an unknown version")
         found.append(Change("version", f"the golden was made with firstdiff {made_with}; this is {__version__}"))
     return found
+
+
+def states_origin(header: Mapping[str, Any]) -> bool:
+    """Return whether a golden says what it was made from, as those of `firstdiff golden` do."""
+    return isinstance(header.get("golden"), Mapping)
+
+
+def _table(fields: Mapping[str, Any], name: str) -> Mapping[str, str]:
+    found = fields.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _differing(kind: Kind, noun: str, was: Mapping[str, str], now: Mapping[str, str]) -> list[Change]:
@@ -170,7 +184,7 @@ def _made_from(project: Project, inputs: InputSet, digests: Digests) -> dict[str
         "golden": {
             "input_set": inputs.name,
             "inputs": by_name,
-            "command": list(project.command("reference").words),
+            "command": list(project.reference.words) if project.reference else [],
             "code": digests.of_files(project.golden.code, project.root),
             "firstdiff": __version__,
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
