@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import Done
-from tests.workflows.scratch import COMPONENTS, changed, gone, scratch_project, write_port
+from tests.workflows.scratch import COMPONENTS, PROGRAM, changed, gone, scratch_project, write_port
 
 Run = Callable[..., Done]
 
@@ -201,6 +201,19 @@ def test_a_golden_with_a_damaged_header_is_compared_all_the_same(
     assert "5 of 5 golden tensors checked" in firstdiff("validate").out
     done = firstdiff("golden", "--check")
     assert ("does not say what it was made from" in done.out) != ("stale: " in done.out)
+
+
+def test_a_crash_on_one_input_set_does_not_hide_the_others(project: Path, firstdiff: Run) -> None:
+    scratch_project(project, more='[inputs.other]\nids = "other.txt"')
+    (project / "other.txt").write_text("2 7", encoding="utf-8")
+    assert firstdiff("golden").code == 0
+    for ids, passing in (("3 1 4", "other"), ("2 7", "short")):
+        crash = f"import sys\nif open(sys.argv[1]).read().startswith({ids!r}): sys.exit('no memory')\n"
+        write_port(project, crash + PROGRAM)
+        done = firstdiff("validate")
+        assert (done.code, f"PASS {passing}: " in done.out) == (2, True), done.out + done.err
+        assert "ended with exit code 1" in done.err
+        assert "no memory" in done.err
 
 
 def test_given_tensors_that_differ_come_first(project: Path, firstdiff: Run) -> None:

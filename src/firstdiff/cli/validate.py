@@ -13,6 +13,7 @@ from firstdiff.cli.compare import MISMATCH
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from firstdiff.errors import FirstdiffError
     from firstdiff.judge.rules import Rules
     from firstdiff.workflows.project import Project
     from firstdiff.workflows.validating import ValidateOptions, ValidationRun
@@ -58,13 +59,15 @@ def validate(
                 on_line=command_output("candidate"),
                 on_progress=on_progress,
             )
-            runs = _runs(candidate, golden, input_set, options)
-        pieces = render(runs, format_, every_row=every_row)
+            runs, failure = _runs(candidate, golden, input_set, options)
+        pieces = render(runs, format_, every_row=every_row) if runs else ()
         if output is None:
             for piece in pieces:
                 sys.stdout.write(piece)
-        else:
+        elif runs:
             write_report(output, pieces)
+        if failure is not None:
+            raise failure
         return all(run.validation.passed for run in runs)
 
     if watch:
@@ -96,8 +99,10 @@ def _again_and_again(once: Callable[[], bool]) -> None:
 
 def _runs(
     candidate: Path | None, golden: Path | None, input_set: str | None, options: ValidateOptions
-) -> list[ValidationRun]:
+) -> tuple[list[ValidationRun], FirstdiffError | None]:
+    """Validate every input set; returns also the first failure of a candidate that recorded nothing on one of them."""
     from firstdiff.errors import UsageError
+    from firstdiff.workflows.commands import CommandError
     from firstdiff.workflows.project import FILE, find_project, load_project
     from firstdiff.workflows.validating import validate_project, validate_traces
 
@@ -108,17 +113,26 @@ def _runs(
                 f"there is no {FILE} here or above; `firstdiff init` writes one, or name both: "
                 "firstdiff validate --golden DIR CANDIDATE"
             )
-        return [validate_traces(golden, candidate, options)]
+        return [validate_traces(golden, candidate, options)], None
     project = load_project(found)
     sets = project.input_sets(input_set)
     if candidate is not None and len(sets) > 1:
         if golden is not None:
-            return [validate_traces(golden, candidate, options)]
+            return [validate_traces(golden, candidate, options)], None
         raise UsageError(
             f"{candidate} is of which input set? Add --input, one of {', '.join(item.name for item in sets)}"
         )
     _say_order(project)
-    return [validate_project(project, inputs, options, golden=golden, candidate=candidate) for inputs in sets]
+    runs: list[ValidationRun] = []
+    failures: list[CommandError] = []
+    for inputs in sets:
+        try:
+            runs.append(validate_project(project, inputs, options, golden=golden, candidate=candidate))
+        except CommandError as error:
+            if not error.started:
+                raise
+            failures.append(CommandError(f"{inputs.name}: {error}") if len(sets) > 1 else error)
+    return runs, next(iter(failures), None)
 
 
 def _say_order(project: Project) -> None:
