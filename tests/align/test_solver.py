@@ -431,3 +431,36 @@ def test_a_solution_is_part_of_the_json() -> None:
 def test_the_same_pair_always_gets_the_same_answer() -> None:
     case = random_case(11)
     assert solved(case.reference, case.candidate) == solved(case.reference, case.candidate)
+
+
+def hidden_tokens() -> np.ndarray:
+    lengths = np.array([12, 26, 4, 17, 15, 18, 8, 12])
+    return np.where(np.arange(26) < lengths[:, None], np.float32(0), np.finfo(np.float32).min)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_a_mask_repeated_for_every_token_is_the_whole_mask(dtype: type) -> None:
+    mask = hidden_tokens()[:, None, None]
+    lowest = ml_dtypes.finfo(dtype).min
+    repeated = np.where(mask == 0, 0, lowest).astype(dtype).repeat(26, axis=2)
+    for sides in ((mask, repeated), (repeated, mask)):
+        solution = solved(*sides)
+        assert solution.forced
+        assert solution.coverage == 1.0
+        assert "r=26" in str(solution.alignment)
+    assert solved(mask, repeated).fits == (dtype is not np.float16)
+
+
+def test_two_axes_of_one_may_be_repeated() -> None:
+    x = normal(4, 1, 16, 1)
+    whole = np.broadcast_to(x, (4, 3, 16, 5))
+    assert holds(solved(whole, x), whole, x)
+    assert solved(whole, x).coverage == 1.0
+
+
+def test_what_changes_along_an_axis_is_not_repeated() -> None:
+    x = normal(4, 1, 16)
+    whole = np.broadcast_to(x, (4, 6, 16)).copy()
+    whole[:, 3] += 1
+    assert solved(whole, x).coverage < 1.0

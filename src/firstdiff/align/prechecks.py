@@ -94,7 +94,7 @@ def _are_found(tails: _Tails, noise: Noise) -> bool:
 
 def _tail_limit(values: np.ndarray, common: complex | float) -> tuple[float, float]:
     """The middle of the values, and how far from it the sparse ones begin."""
-    sample = values[sample_positions(values.size, _SAMPLE)]
+    sample = values[sample_positions(values.size, _SAMPLE)].astype(np.float64)  # two fillers of float32 add up to inf
     sample = sample[np.isfinite(sample) & (sample != np.real(common))]
     share = max(min(_TAIL / max(values.size, 1), _MOST_TAIL), _TAIL_SHARE, _LEAST_TAIL / max(values.size, 1))
     if not sample.size or share >= 1:

@@ -11,6 +11,8 @@ from dataclasses import replace
 from math import exp, prod
 from typing import final
 
+import numpy as np
+
 from firstdiff.align.arrangement import arrangement_of
 from firstdiff.align.lazy import Lazy
 from firstdiff.align.notation import Shape
@@ -32,7 +34,7 @@ from firstdiff.align.sampling import Noise, SampledPair, sample_positions
 from firstdiff.align.solution import Solution
 from firstdiff.align.steps import Crop
 from firstdiff.align.strategies import Strategy
-from firstdiff.align.stride_search import Budget, Digit
+from firstdiff.align.stride_search import Budget, Digit, merged
 
 _QUICK = 192
 _SAMPLE = 1024
@@ -59,6 +61,28 @@ def plain_alignment(reference: Shape, candidate: Shape) -> Alignment | None:
         return None
     steps = arrangement_of((Digit(prod(reference), 1),), reference, candidate).steps
     return Alignment(candidate=Recipe(steps))
+
+
+def broadcast_alignment(reference: Lazy, candidate: Lazy) -> Alignment | None:
+    """Repeat the side with axes of 1 if the other holds the same values all along them; None if it does not."""
+    small, large = sorted((reference, candidate), key=lambda tensor: tensor.size)
+    if len(small.shape) != len(large.shape) or not small.size:
+        return None
+    repeated = [axis for axis, (one, other) in enumerate(zip(small.shape, large.shape, strict=True)) if one != other]
+    if not repeated or any(small.shape[axis] != 1 for axis in repeated) or not _is_constant(large, repeated):
+        return None
+    strides = [0 if axis in repeated else prod(small.shape[axis + 1 :]) for axis in range(len(small.shape))]
+    walk = merged(tuple(Digit(size, stride) for size, stride in zip(large.shape, strides, strict=True)))
+    recipe = Recipe(arrangement_of(walk, large.shape, small.shape).steps)
+    return Alignment(reference=recipe) if small is reference else Alignment(candidate=recipe)
+
+
+def _is_constant(tensor: Lazy, axes: Sequence[int]) -> bool:
+    """Return whether a tensor's values do not change along some axes; most that do are told by two places."""
+    first = tuple(slice(0, 1) if axis in axes else slice(None) for axis in range(len(tensor.shape)))
+    last = tuple(slice(-1, None) if axis in axes else slice(None) for axis in range(len(tensor.shape)))
+    values = tensor.read(first)
+    return np.array_equal(values, tensor.read(last)) and bool((tensor.view() == values).all())
 
 
 @final

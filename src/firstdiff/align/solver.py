@@ -11,7 +11,7 @@ from firstdiff.align.lazy import Lazy
 from firstdiff.align.proposal import FIT
 from firstdiff.align.recipe import Alignment, lazy
 from firstdiff.align.sampling import Noise, coarser, is_coarse, noises, sample_positions, widened
-from firstdiff.align.search import LayoutSearch, plain_alignment
+from firstdiff.align.search import LayoutSearch, broadcast_alignment, plain_alignment
 from firstdiff.align.solution import Solution
 from firstdiff.align.strategies import Strategy, in_order
 from firstdiff.align.stride_search import Budget
@@ -107,6 +107,13 @@ def _searched(
         kept = Solution(alignment=contract, fits=max(shares) >= SAME, agreement=max(shares), confidence=1.0)
         if shares[0] >= SAME or (kept.fits and is_coarse(coarser(reference.dtype, candidate.dtype))):
             return kept
+    repeated = broadcast_alignment(reference, candidate)
+    if repeated is not None:
+        laid_out = repeated.apply([reference], [candidate])
+        same = share_same(lazy(laid_out[0]), lazy(laid_out[1]), noise)
+        return Solution(
+            alignment=repeated, fits=same >= FIT, cause="layout.repeat", agreement=same, confidence=round(same, 4)
+        )
     tried = Hints(hints, [reference], [candidate], noise)
     hinted = tried.fitting(kept)
     if hinted is not None:
