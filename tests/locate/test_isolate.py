@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from firstdiff.locate import Replays, RowGraph, isolate, locate
 from firstdiff.trace import Trace
@@ -104,3 +105,25 @@ def test_an_error_within_tolerance_upstream_is_found(tmp_path: Path) -> None:
     assert found.first_divergence.origin == "inherited"
     assert [site.key for site in found.divergences] == ["root.add"]
     assert by_key["root.add"].origin == "introduced"
+
+
+class GELUActivation(nn.Module):
+    """As transformers writes it: a module around a function."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.gelu(x)
+
+
+def activated(path: Path, activation: nn.Module, dtype: torch.dtype = torch.float32) -> Trace:
+    torch.manual_seed(0)
+    made = nn.Sequential(nn.Linear(16, 64), activation, nn.Linear(64, 64)).to(dtype)
+    return captured(made, path, torch.linspace(-4, 0, 32 * 16).view(32, 16).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_module_that_calls_a_function_the_other_does_without_is_judged_as_a_whole(
+    tmp_path: Path, dtype: torch.dtype
+) -> None:
+    ours = activated(tmp_path / "r", GELUActivation())
+    assert broken(ours, activated(tmp_path / "same", nn.GELU(), dtype)) == []
+    assert broken(ours, activated(tmp_path / "tanh", nn.GELU(approximate="tanh"), dtype)) == ["1"]

@@ -57,6 +57,7 @@ class Replays:
         self._graph = graph
         self._values = Values(graph)
         self._known: dict[int, Isolated] = {} if earlier is None else dict(earlier._known)
+        self._candidate_parents = {row.candidate.record.parent for row in graph.rows if row.candidate is not None}
 
     @property
     def values(self) -> Values:
@@ -93,9 +94,12 @@ class Replays:
         if row.role == "input":
             return self._handed_on(place)
         passed = self._passed_through(place)
-        if passed is not None:
+        if passed is None:
+            return self._operation(place)
+        if self._graph.rows[passed].compared:
             return self._identity(place, passed)
-        return self._operation(place)
+        whole = self._operation(place)  # the candidate writes the module differently, which may do the same
+        return whole if whole.status != "unknown" else self._identity(place, passed)
 
     def _handed_on(self, place: int) -> Isolated:
         """An input that is an earlier tensor, or a view of one, must still be it in the candidate."""
@@ -230,8 +234,13 @@ class Replays:
         """Return whether only the result is rounded, and the reference's weights are no coarser than the other's."""
         reference = self._values.reference(place)
         finer = dtypes.eps_of(reference.dtype) <= dtypes.eps_of(own.dtype)
-        inner = self._graph.calls.of(place).inner
-        return finer and rounds_once(plan.function) and not inner and not self._shortened(place)
+        whole = not self._graph.calls.of(place).inner or (is_of_each_element(plan.function) and self._is_leaf(place))
+        return finer and rounds_once(plan.function) and whole and not self._shortened(place)
+
+    def _is_leaf(self, place: int) -> bool:
+        """Return whether nothing was recorded inside the candidate's module."""
+        candidate = self._graph.rows[place].candidate
+        return candidate is not None and candidate.record.name not in self._candidate_parents
 
     def _shortened(self, place: int) -> bool:
         """Return whether values were stored in less precision than they had, so that inputs are not quite known."""
