@@ -273,3 +273,10 @@ def test_the_level_that_is_allowed_follows_the_noise_upstream() -> None:
         assert level_limit(BF16, upstream) == pytest.approx(allowed)
         above = noisy(reference, 1.1 * allowed / EPS)
         assert "level" in parts(judged(reference, above, upstream))
+
+
+def test_values_of_something_else_widen_no_limit() -> None:
+    reference = values()
+    verdict = judged(reference, values(7))
+    assert "scale" in parts(verdict)
+    assert all(failed.limit <= HALF.level * EPS for failed in verdict.failed if failed.part in ("scale", "shift"))

@@ -116,7 +116,7 @@ def judge_outputs(
     chosen = limits or limits_for(dtype)
     growth = _growth(upstream, chosen)
     eps = dtypes.eps_of(dtype)
-    failed = [*_coherent(figures, chosen, dtype), *_amounts(figures, chosen, dtype, growth)]
+    failed = [*_coherent(figures, chosen, dtype, growth), *_amounts(figures, chosen, dtype, growth)]
     odd = figures.odd_channel
     if odd > chosen.odd_channel and figures.level <= chosen.odd_noise:
         gain = abs(figures.odd_gain) * eps
@@ -208,7 +208,7 @@ def _visible(rest: float, share: float) -> float:
     return (base + sqrt(base**2 - free * (base**2 - (share * rest) ** 2))) / free
 
 
-def _coherent(figures: NoiseFigures, limits: Limits, dtype: np.dtype) -> list[FailedPart]:
+def _coherent(figures: NoiseFigures, limits: Limits, dtype: np.dtype, growth: float) -> list[FailedPart]:
     """Scale and shift against the noise that the rest of the difference is."""
     found = []
     parts: tuple[tuple[Part, float, float, float], ...] = (
@@ -218,7 +218,9 @@ def _coherent(figures: NoiseFigures, limits: Limits, dtype: np.dtype) -> list[Fa
     for part, figure, noise, share in parts:
         if abs(figure) > max(share * (_ROUNDED + noise), limits.coherent):
             rest = sqrt(max(noise**2 - figure**2, 0.0))
-            found.append(_coherent_part(part, figure, max(_visible(rest, share), limits.coherent), dtype))
+            # noise beyond what is healthy allows no more than that
+            limit = min(max(_visible(rest, share), limits.coherent), limits.level * growth)
+            found.append(_coherent_part(part, figure, limit, dtype))
     return found
 
 
