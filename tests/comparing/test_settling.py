@@ -197,3 +197,23 @@ def test_an_eps_of_a_few_roundings_is_found_where_it_is_added(tmp_path: Path) ->
     first = fd.compare(*sides).first_divergence
     assert first is not None
     assert first.key == "root.add@1"
+
+
+def unseen(comparison: Comparison) -> list[str]:
+    return [note.text for note in comparison.notes if "would not show" in note.text]
+
+
+def test_a_match_says_what_it_could_not_have_seen(tmp_path: Path) -> None:
+    layers = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 8))
+    sides = [
+        captured(layers.to(dtype), tmp_path / str(dtype), VALUES.bfloat16().to(dtype))
+        for dtype in (torch.float32, torch.bfloat16)
+    ]
+    assert unseen(fd.compare(*sides)) == ["An error within one rounding of bf16 in an operation would not show"]
+    values = {name: VALUES.numpy() * scale for name, scale in (("x", 1), ("y", 3))}
+    rounded = {name: array.astype("bfloat16") for name, array in values.items()}
+    told = unseen(fd.compare(values, rounded))
+    assert len(told) == 1
+    assert told[0].startswith("2 rows were judged by values alone: a scale error below 0.")
+    assert unseen(fd.compare(values, values)) == []
+    assert unseen(fd.compare(values, {name: 1.02 * array for name, array in rounded.items()})) == []

@@ -185,11 +185,31 @@ class Isolation:
                 f"Differences grow to {percent(largest)} by propagated {kind} rounding; none of {counted['match']:,} "
                 f"operations introduces an error{unknown}",
             )
+        if not any(row.differs for row in rows):
+            yield from self._unseen(rows)
         if self._left_out:
             count = len(self._left_out)
             rows_left = "1 row was" if count == 1 else f"{count:,} rows were"
             text = f"{rows_left} not computed again, for want of time; --isolate or --effort full judges all of them"
             yield Note("not_searched", None, text)
+
+    def _unseen(self, rows: Sequence[MeasuredPair]) -> Iterator[Note]:
+        """Say what a match could not have seen: by values alone, or by operations that round their results."""
+        judged = [two for two in zip(rows, self.known, strict=True) if two[0].status == "match" and _share(two[0])]
+        by_values = [row for row, alone in judged if not _is_proof(alone)]
+        if by_values:
+            worst, least = max(by_values, key=_scale_seen), min(map(_scale_seen, by_values))
+            count = "1 row was" if len(by_values) == 1 else f"{len(by_values):,} rows were"
+            most = f" ({percent(_scale_seen(worst))} in {worst.key})" if _scale_seen(worst) > least else ""
+            seen = f"a scale error below {percent(least)}{most} would not show there"
+            yield Note("other", None, f"{count} judged by values alone: {seen}")
+        elif judged:
+            text = f"An error within one rounding of {_coarsest_name(rows)} in an operation would not show"
+            yield Note("other", None, text)
+
+
+def _scale_seen(row: MeasuredPair) -> float:
+    return row.systematic.scale_seen if row.systematic is not None else 0.0
 
 
 def is_found_alone(row: MeasuredPair) -> bool:
