@@ -30,7 +30,7 @@ def test_all_are_recorded_while_they_are_small_in_total(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(128, 128), nn.Linear(128, 129, bias=False))
     trace = captured(model, tmp_path / "t", torch.ones(1, 128))
     assert keys(trace, "param") == ["0.weight:param", "0.bias:param", "1.weight:param"]
-    assert "params_left_out" not in trace.header
+    assert "left_out" not in trace.header
 
 
 def test_beyond_the_total_only_small_ones_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +41,7 @@ def test_beyond_the_total_only_small_ones_are_recorded(tmp_path: Path, monkeypat
     monkeypatch.setattr(module_tree, "TOTAL_BYTES", total - 1)
     trace = captured(model, tmp_path / "t", torch.ones(1, 128))
     assert keys(trace, "param") == ["0.weight:param", "0.bias:param"]
-    assert trace.header["params_left_out"] == 1
+    assert trace.header["left_out"] == ["1.weight"]
 
 
 def test_tied_weights_count_once_in_the_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def test_large_ones_can_be_left_out_on_request(tmp_path: Path) -> None:
     x = torch.ones(1, 128)
     small = captured(model, tmp_path / "small", x, params="small")
     assert keys(small, "param") == ["0.weight:param", "0.bias:param"]
-    assert small.header["params_left_out"] == 1
+    assert small.header["left_out"] == ["1.weight"]
     assert len(keys(captured(model, tmp_path / "all", x, params="all"), "param")) == 3
     assert not keys(captured(model, tmp_path / "none", x, params="none"), "param")
 

@@ -1,12 +1,15 @@
 """Rewrites inside a module: set apart if the module's outputs agree, counted as differences otherwise."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import firstdiff as fd
+from firstdiff.reports.outline import other_rows
+from firstdiff.reports.sentences import summary
 from firstdiff.schema import Comparison
 
 torch = pytest.importorskip("torch")
@@ -63,14 +66,16 @@ class Model(torch.nn.Module):  # type: ignore[misc]
         return self.head(self.block(x, mask)[0])
 
 
-def recorded(path: Path, dtype: Any = None, *, include: Sequence[str] = (), **options: Any) -> Path:
+def recorded(
+    path: Path, dtype: Any = None, *, include: Sequence[str] = (), params: Any = "auto", **options: Any
+) -> Path:
     """Record one run; all models have the same weights and inputs."""
     torch.manual_seed(0)
     model = Model(**options).eval()
     x = torch.randn(2, 6, 16)
     if dtype is not None:
         model, x = model.to(dtype), x.to(dtype)
-    with torch.no_grad(), fd.capture(model, path, include=include):
+    with torch.no_grad(), fd.capture(model, path, include=include, params=params):
         model(x)
     return path
 
@@ -170,3 +175,17 @@ def test_functions_of_one_name_that_do_other_things_are_set_apart(tmp_path: Path
         with fd.capture(norm, tmp_path / f"{name}.trace"):
             norm(x)
     assert fd.compare(tmp_path / "product.trace", tmp_path / "quotient.trace").verdict == verdict
+
+
+def test_weights_that_one_side_did_not_record_do_not_count(eager: Path, tmp_path: Path) -> None:
+    few = recorded(tmp_path / "few.trace", fused=False, params="none")
+    for sides in ((few, eager), (eager, few)):
+        comparison = fd.compare(*sides, strict_functions=True)
+        assert comparison.verdict == "match"
+        assert comparison.summary.rewritten == 6
+    assert "6 weights not compared" in summary(comparison)
+    advice = "which the candidate did not record; capture with params='all' to compare them"
+    assert any(advice in line for line in other_rows(comparison))
+    trace = fd.open_trace(few)
+    silent = replace(trace, header={**trace.header, "left_out": ["head.weight"]})
+    assert fd.compare(eager, silent).summary.missing == 5

@@ -150,9 +150,9 @@ def held_tensors(nodes: Sequence[Node], root: str) -> list[Held]:
     return list(found.values())
 
 
-def record_parameters(recorder: TensorRecorder, held: Sequence[Held], params: Params) -> int:
-    """Record those that `params` asks for and remember where all of them are; returns how many were left out."""
-    left_out = 0
+def record_parameters(recorder: TensorRecorder, held: Sequence[Held], params: Params) -> list[str]:
+    """Record those that `params` asks for and remember where all of them are; returns the names of the others."""
+    left_out: list[str] = []
     largest = _largest_recorded(held, params)
     for item in held:
         seq = None
@@ -161,7 +161,7 @@ def record_parameters(recorder: TensorRecorder, held: Sequence[Held], params: Pa
             attrs = {"aliases": item.aliases} if item.aliases else {}
             seq = recorder.write(item.tensor, place, item.role, attrs=attrs)
         else:
-            left_out += 1
+            left_out += [item.name, *item.aliases]
         if seq is None:
             recorder.provenance.add(item.tensor, None, param=item.name)
     return left_out

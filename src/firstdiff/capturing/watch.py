@@ -38,7 +38,7 @@ class Watch:
         self.root = self._root()
         self._recorder = TensorRecorder(session, options.rule)
         self._frames = Frames()
-        self.params_left_out = 0
+        self.params_left_out: list[str] = []
         self._session = session
         self._options = options
         self._gradients = Gradients(self._recorder, self._shielded)
@@ -90,7 +90,7 @@ class Watch:
 
     def summary(self) -> dict[str, Any]:
         """Return the fields of trace.json about the model."""
-        found = {"root": self.root.name, "inputs": self.calls.inputs_digest, "params_left_out": self.params_left_out}
+        found = {"root": self.root.name, "inputs": self.calls.inputs_digest, "left_out": self.params_left_out}
         return {name: value for name, value in found.items() if value}
 
     def _root(self) -> Node:

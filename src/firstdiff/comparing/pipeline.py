@@ -14,7 +14,7 @@ from firstdiff.comparing.options import Effort, EngineChoice, LayoutMode, Option
 from firstdiff.comparing.padding import leave_out_padding
 from firstdiff.comparing.pair_comparison import LayoutFinding, PairComparison
 from firstdiff.comparing.progress import OnProgress, Progress, Stage
-from firstdiff.comparing.rewritten import accept_rearranged_inputs, set_apart_rewritten
+from firstdiff.comparing.rewritten import accept_rearranged_inputs, set_apart_rewritten, set_apart_unrecorded
 from firstdiff.comparing.rewritten_graph import set_apart_rewritten_values
 from firstdiff.comparing.rows import MatchedPair, index_named, matched_pairs, row_named
 from firstdiff.comparing.settling import is_found_alone
@@ -170,7 +170,7 @@ class _Run:
         rows, complete = self._measure(comparison, matched)
         if self._options.layout.mode != "strict":
             rows = accept_rearranged_inputs(rows)
-        rows = leave_out_padding(comparison, matched, rows)
+        rows = set_apart_unrecorded(sides, leave_out_padding(comparison, matched, rows))
         self._timed("measure")
         located, findings = _located_by_order(rows), NOTHING_FOUND
         try:

@@ -56,6 +56,26 @@ def _call(row: MeasuredPair) -> tuple[object, ...]:
     return row.name, row.record.call if row.record else 0, row.step, row.rank
 
 
+def set_apart_unrecorded(traces: tuple[Trace, Trace], rows: Sequence[MeasuredPair]) -> list[MeasuredPair]:
+    """Give weights of one side the status `rewritten` that the other has, too, but did not record.
+
+    A model in fp32 may be too large to record its weights where the same in bf16 is not.
+    """
+    left_out = [frozenset(map(str, trace.header.get("left_out") or ())) for trace in traces]
+    if not any(left_out):
+        return list(rows)
+    return [_unrecorded(row, left_out) for row in rows]
+
+
+def _unrecorded(row: MeasuredPair, left_out: Sequence[frozenset[str]]) -> MeasuredPair:
+    if not row.is_evidence or row.status not in _LONE:
+        return row
+    other = 1 - _LONE.index(row.status)
+    if row.name not in left_out[other]:
+        return row
+    return replace(row, status="rewritten", reason=f"not compared: the {_SIDES[other]} did not record it")
+
+
 def set_apart_rewritten(
     traces: tuple[Trace, Trace], matched: Sequence[MatchedPair], rows: Sequence[MeasuredPair]
 ) -> list[MeasuredPair]:

@@ -139,7 +139,13 @@ def _set_apart(comparison: Comparison) -> Iterator[str]:
     unclear = [pair for pair in comparison.pairs if pair.status == "inconclusive"]
     if unclear:
         yield f"Inconclusive: {count(len(unclear), 'row')}, the first {unclear[0].key}: {unclear[0].reason}"
-    apart = [pair.key for pair in comparison.pairs if pair.status == "rewritten"]
+    apart = [pair.key for pair in comparison.pairs if pair.status == "rewritten" and pair.role not in _WEIGHTS]
+    weights = [pair for pair in comparison.pairs if pair.status == "rewritten" and pair.role in _WEIGHTS]
+    for side, lone in (("reference", "candidate"), ("candidate", "reference")):
+        unrecorded = [pair.key for pair in weights if getattr(pair, side) is None]
+        if unrecorded:
+            advice = f"which the {side} did not record; capture with params='all' to compare them"
+            yield f"Only recorded in the {lone}: {count(len(unrecorded), 'weight')} ({some(unrecorded, 3)}), {advice}"
     if apart:
         inside = "inside modules whose inputs and outputs match; --strict-functions counts them"
         yield f"Written differently: {count(len(apart), 'tensor')} ({some(apart, 3)}), {inside}"

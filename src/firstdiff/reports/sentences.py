@@ -184,8 +184,11 @@ def summary(comparison: Comparison) -> str:
     found = comparison.summary
     names = ("mismatch", "inconclusive", "match", "missing", "extra", "failed")
     counts = [f"{getattr(found, name):,} {name}" for name in names if getattr(found, name)]
-    if found.rewritten:
-        counts.append(f"{found.rewritten:,} written differently")
+    weights = sum(pair.status == "rewritten" and pair.role in ("param", "buffer") for pair in comparison.pairs)
+    if found.rewritten > weights:
+        counts.append(f"{found.rewritten - weights:,} written differently")
+    if weights:
+        counts.append(f"{count(weights, 'weight')} not compared")
     in_part = sum(pair.alignment is not None and pair.alignment.coverage < 1 for pair in comparison.pairs)
     if in_part:
         counts.append(f"{in_part:,} compared only in part")
