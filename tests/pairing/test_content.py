@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from firstdiff.errors import ReadError
 from firstdiff.pairing import pair_up
 from firstdiff.pairing.fingerprint import Fingerprints
+from firstdiff.pairing.fit import fits_of_profiles
 from firstdiff.trace import ArraySource, Record, Source, Tensor, Trace
 from tests.pairing.models import array, gpt2, llama, trace_of
 from tests.pairing.traces import methods_of, paired, pairs_of, random
@@ -216,6 +217,15 @@ def test_a_tensor_that_cannot_be_read_has_no_fingerprint() -> None:
     prints = Fingerprints(trace)
     assert prints.points([0, 1], "in_order")[1] == []
     assert prints.profile(0) is None
+
+
+def test_values_halved_in_a_layout_that_hides_every_place_are_not_the_same() -> None:
+    values = np.random.default_rng(1).standard_normal((16, 24)).astype(np.float32)
+    moved = values.reshape(4, 4, 2, 12).transpose(3, 1, 2, 0)
+    prints, others = (Fingerprints(Trace.from_arrays({"x": found})) for found in (values, moved))
+    halved = Fingerprints(Trace.from_arrays({"x": moved / 2}))
+    assert fits_of_profiles(prints, [0], others, [0])
+    assert not fits_of_profiles(prints, [0], halved, [0])
 
 
 @pytest.mark.parametrize("run", [llama, gpt2], ids=["llama", "gpt2"])

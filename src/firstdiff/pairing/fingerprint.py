@@ -33,10 +33,11 @@ _PHASES = np.arange(len(WAVES))[:, None] * _GOLDEN
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The mean of each wave over all values, and the square of how far chance moves it."""
+    """The mean of each wave over all values, the square of how far chance moves it, and the values' mean magnitude."""
 
     means: Array
     chance: Array
+    magnitude: float
 
 
 @final
@@ -128,11 +129,12 @@ def _axes_by_length(shape: tuple[int, ...]) -> tuple[int, ...] | None:
 def _profile(values: Array) -> Profile | None:
     if len(values) < POINTS or not are_telling(values[None])[0]:
         return None
-    scale = 2.0 ** np.round(np.log2(np.abs(values).mean()))  # the same for values that rounding moved
+    magnitude = float(np.abs(values).mean())
+    scale = 2.0 ** np.round(np.log2(magnitude))  # the same for values that rounding moved
     cycles = np.outer(WAVES / scale, values) + _PHASES
     cycles -= np.floor(cycles)
     waves = np.abs(cycles - 0.5)
-    return Profile(waves.mean(axis=1), waves.var(axis=1) / len(values))
+    return Profile(waves.mean(axis=1), waves.var(axis=1) / len(values), magnitude)
 
 
 def _as_float(values: Array) -> Array:

@@ -62,11 +62,14 @@ def fits_of_profiles(ours: Fingerprints, places: Places, theirs: Fingerprints, o
         return []
     means = np.stack([found.means for _, found in known])
     chance = np.stack([found.chance for _, found in known])
+    magnitudes = np.array([found.magnitude for _, found in known])
     result: list[Fit] = []
     for place in places:
         if mine := ours.profile(place):
             away = np.sqrt(np.mean((means - mine.means) ** 2 / (chance + mine.chance + _TINY), axis=1))
-            near = np.nonzero(away <= _FAR_BELOW_CHANCE)[0].tolist()
+            # waves are as long as the values are large: twice the values have the same profile
+            alike = np.abs(magnitudes - mine.magnitude) <= EQUAL * mine.magnitude
+            near = np.nonzero((away <= _FAR_BELOW_CHANCE) & alike)[0].tolist()
             result += [Fit(place, known[column][0], float(away[column]) * EQUAL) for column in near]
     return _specific(result)
 
