@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from firstdiff.locate.operands import view_of
+from firstdiff.trace.views import view_of
 
 SOURCE = np.random.default_rng(0).standard_normal((2, 4, 6, 8)).astype(np.float32)
 OTHER = np.random.default_rng(1).standard_normal((2, 4, 6, 8)).astype(np.float32)

@@ -14,8 +14,9 @@ from firstdiff.errors import ReadError
 from firstdiff.judge.alone import parts_alone
 from firstdiff.locate.conditioning import ill_conditioned
 from firstdiff.locate.graph import RowGraph
-from firstdiff.locate.operands import Operands, Values, coarsest, view_of
+from firstdiff.locate.operands import Operands, Values, coarsest
 from firstdiff.schema import Isolated
+from firstdiff.trace.views import view_of
 
 if TYPE_CHECKING:  # the operators are many, and most comparisons need none of them
     from firstdiff.ops import NotReplayable, Plan, Replayed
