@@ -10,6 +10,7 @@ from typing import Any, Literal, final
 
 from firstdiff.comparing.doubts import is_uncertain, pairing_doubts
 from firstdiff.comparing.judging import Judging
+from firstdiff.comparing.moved_scale import set_apart_moved_scales
 from firstdiff.comparing.options import Effort, EngineChoice, LayoutMode, Options
 from firstdiff.comparing.padding import leave_out_padding
 from firstdiff.comparing.pair_comparison import LayoutFinding, PairComparison
@@ -221,6 +222,7 @@ class _Run:
         if not self._options.strict_functions:
             apart = set_apart_rewritten(sides, matched, judged.rows)
             apart = set_apart_rewritten_values(sides, matched, apart)
+            apart = set_apart_moved_scales(sides[0], apart)
             kept = [
                 new if new.status == "rewritten" and not is_found_alone(old) else measured
                 for measured, old, new in zip(rows, judged.rows, apart, strict=True)

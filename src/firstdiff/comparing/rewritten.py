@@ -100,7 +100,7 @@ def set_apart_rewritten(
         elif row.status == "mismatch" and _is_other_function(row, sides):
             modules = [side.excusing(side.place_of[row.index]) for side in sides]
             if None not in modules:
-                found[row.index] = _without_figures(row, f"{_other_functions(row)}; {_agrees(modules[0] or '')}")
+                found[row.index] = without_figures(row, f"{_other_functions(row)}; {_agrees(modules[0] or '')}")
     return found
 
 
@@ -128,7 +128,7 @@ def _other_functions(row: MeasuredPair) -> str:
     return f"not compared: the two {one} are made of other tensors"
 
 
-def _without_figures(row: MeasuredPair, reason: str) -> MeasuredPair:
+def without_figures(row: MeasuredPair, reason: str) -> MeasuredPair:
     """Return a pair as what it is: two tensors that do not belong together."""
     return replace(
         row,

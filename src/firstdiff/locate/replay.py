@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
@@ -57,12 +58,23 @@ class Replays:
     def __init__(self, graph: RowGraph, earlier: Replays | None = None) -> None:
         self._graph = graph
         self._values = Values(graph)
-        self._known: dict[int, Isolated] = {} if earlier is None else dict(earlier._known)
+        self._known: dict[int, Isolated] = {} if earlier is None else self._that_hold(earlier._known)
         self._candidate_parents = {row.candidate.record.parent for row in graph.rows if row.candidate is not None}
 
     @property
     def values(self) -> Values:
         return self._values
+
+    def _that_hold(self, known: Mapping[int, Isolated]) -> dict[int, Isolated]:
+        """Return the judgements that no operand denies which turned out to be written differently."""
+        apart = {place for place, row in enumerate(self._graph.rows) if row.status == "rewritten"}
+        if not apart:
+            return dict(known)
+        return {
+            place: judged
+            for place, judged in known.items()
+            if place not in apart and apart.isdisjoint(self._values.slots(place).values())
+        }
 
     def judged(self, place: int) -> Isolated:
         """Judge if the candidate's row is the result of its own inputs."""

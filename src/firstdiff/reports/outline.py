@@ -147,8 +147,8 @@ def _set_apart(comparison: Comparison) -> Iterator[str]:
             advice = f"which the {side} did not record; capture with params='all' to compare them"
             yield f"Only recorded in the {lone}: {count(len(unrecorded), 'weight')} ({some(unrecorded, 3)}), {advice}"
     if apart:
-        inside = "inside modules whose inputs and outputs match; --strict-functions counts them"
-        yield f"Written differently: {count(len(apart), 'tensor')} ({some(apart, 3)}), {inside}"
+        why = "explain says why for each; --strict-functions counts them"
+        yield f"Written differently, no error: {count(len(apart), 'tensor')} ({some(apart, 3)}); {why}"
 
 
 def controlled(comparison: Comparison) -> str | None:
