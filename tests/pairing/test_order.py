@@ -66,6 +66,29 @@ def test_other_values_speak_against_a_pair_when_what_follows_agrees() -> None:
     assert guesses_of(result)["drop"][1] < 0.5
 
 
+def test_similar_values_do_not_make_a_pair_of_what_leads_to_values_that_agree() -> None:
+    scores, mixed = values(3), values(4)
+    ours = Trace(
+        "ours",
+        tuple(
+            Tensor(Record(name=name, op=op, parent="attn", seq=seq, sources=sources), ArraySource(array))
+            for seq, (name, op, sources, array) in enumerate(
+                [
+                    ("attn.query", "Linear", (), values(1)),
+                    ("attn.key", "Linear", (), values(2)),
+                    ("attn.matmul", "matmul", (0, 1), scores),
+                    ("attn.matmul_1", "matmul", (2,), mixed),
+                ]
+            )
+        ),
+    )
+    scaled = ("first", None, 0.4 * values(1))  # a port that divides the queries instead of the scores
+    healthy = run(scaled, ("k", None, values(2)), ("probs", None, scores), ("z", None, mixed))
+    assert pairs_of(pair_up(ours, healthy))[0] == ("attn.key", "k")
+    wrong_later = run(scaled, ("k", None, values(2)), ("probs", None, scores), ("z", None, values(9)))
+    assert pairs_of(pair_up(ours, wrong_later))[0] == ("attn.key", "k")
+
+
 def test_other_operators_are_never_paired_by_place() -> None:
     ours = run(("in", None, values(0)), ("ln", "LayerNorm", values(1)), ("out", None, values(2)))
     theirs = run(("in", None, values(0)), ("fc", "Linear", values(8)), ("out", None, values(9)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import replace
 from typing import final
 
@@ -18,7 +18,7 @@ _WHY = "the same argument of functions that are a pair"
 def operand_proposals(situation: Situation) -> list[Proposal]:
     """Pair free arguments of paired functions whose name tells their purpose, such as softmax."""
     sides = situation.reference, situation.candidate
-    arguments = _Arguments(sides[0]), _Arguments(sides[1])
+    arguments = Arguments(sides[0]), Arguments(sides[1])
     free = frozenset(sides[0].free), frozenset(sides[1].free)
     found = []
     for place, other in situation.anchors:
@@ -36,16 +36,19 @@ def operand_proposals(situation: Situation) -> list[Proposal]:
 
 
 @final
-class _Arguments:
-    """The arguments of a side's functions, whether they were recorded as such or are what another call gave."""
+class Arguments:
+    """The arguments of a side's functions, whether they were recorded as such or are what another call gave.
 
-    def __init__(self, side: Side) -> None:
+    roles: of tensors that count as arguments
+    """
+
+    def __init__(self, side: Side, roles: Collection[str] = _EXECUTED) -> None:
         self._side = side
         self._by_seq: dict[int, int] = {}
         self._given: dict[Hashable, list[tuple[str, int]]] = {}
         for place, tensor in enumerate(side.trace):
             key, record = side.keys[place], tensor.record
-            if record.seq is not None and key.role in _EXECUTED:
+            if record.seq is not None and key.role in roles:
                 self._by_seq.setdefault(record.seq, place)
             if key.role == "input":
                 self._given.setdefault(replace(key, role="output", slot="0"), []).append((key.slot, place))
@@ -58,3 +61,10 @@ class _Arguments:
         for slot, seq in zip(slots if isinstance(slots, list | tuple) else (), record.sources, strict=False):
             if seq in self._by_seq:
                 yield str(slot), self._by_seq[seq]
+
+    def origin(self, place: int) -> int | None:
+        """Return the tensor that a recorded input is, or is a view of; None for what is no input or has several."""
+        record = self._side.tensor(place).record
+        if self._side.keys[place].role != "input" or len(record.sources) != 1:
+            return None
+        return self._by_seq.get(record.sources[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from firstdiff.pairing.agreement import Agreement, equal_in_order
+from firstdiff.pairing.computed import computed_proposals
 from firstdiff.pairing.fingerprint import FEWEST_DISTINCT
 from firstdiff.pairing.fit import EQUAL, NOISE, RELATED, fits, misfit
 from firstdiff.pairing.functions import Code, FunctionNames, may_be_one_place
@@ -21,7 +22,7 @@ from firstdiff.pairing.operands import operand_proposals
 from firstdiff.pairing.opkinds import op_kind
 from firstdiff.pairing.repeated import RepeatedCode
 from firstdiff.pairing.sequence import Two, certain_pairs, increasing, unique_in_both
-from firstdiff.pairing.settled import held_by_pairs, repeated_taps
+from firstdiff.pairing.settled import EXACT, Settled, agreement_of_runs, held_by_pairs, repeated_taps
 from firstdiff.pairing.side import Side, grouped
 from firstdiff.pairing.strategy import Findings, Proposal, Situation, Strategy
 from firstdiff.pairing.words import words_of
@@ -59,6 +60,7 @@ class _Stretch:
 
     after: the pair that follows, if any
     second_names: of each side, tensors whose values have a partner under another name
+    settled: tensors of the reference that lead to values both sides share
     """
 
     situation: Situation
@@ -68,6 +70,7 @@ class _Stretch:
     anchored: bool
     after: Two | None
     second_names: tuple[frozenset[int], frozenset[int]]
+    settled: Collection[int] = ()
 
     @cached_property
     def signatures(self) -> tuple[list[_Signature], list[_Signature]]:
@@ -122,9 +125,12 @@ class _Stretch:
 
 
 def _propose(situation: Situation) -> Findings:
-    repeated = RepeatedCode(situation, Agreement(situation, NOISE))
-    proposals = repeated.proposals()
+    proposals = computed_proposals(situation)
     situation = _after(situation, proposals)
+    repeated = RepeatedCode(situation, Agreement(situation, NOISE))
+    in_every_layer = repeated.proposals()
+    proposals += in_every_layer
+    situation = _after(situation, in_every_layer)
     lone = repeated.lone
     situation = replace(situation, reference=situation.reference.without(lone))
     for stretch in _stretches(situation):
@@ -171,11 +177,12 @@ def _stretches(situation: Situation) -> Iterator[_Stretch]:
     ours = [place for place in reference.free if _is_executed(reference, place)]
     theirs = [place for place in candidate.free if _is_executed(candidate, place)]
     second_names = held_by_pairs(situation), repeated_taps(situation)
+    settled = Settled(situation, agreement_of_runs(situation, EXACT)).reference
     for before, after in pairwise([(-1, -1), *known, ends]):
         mine, others = _between(ours, before[0], after[0]), _between(theirs, before[1], after[1])
         if mine and others:
             yield _Stretch(
-                situation, functions, mine, others, bool(known), None if after == ends else after, second_names
+                situation, functions, mine, others, bool(known), None if after == ends else after, second_names, settled
             )
 
 
@@ -247,7 +254,9 @@ def _evidence(stretch: _Stretch, place: int, other: int) -> Iterator[tuple[float
     if mine.op is not None and mine.op == yours.op:
         yield _SAME_OP, f", {mine.op} on both sides"
     found = stretch.misfits.get((place, other))
-    if found is not None:
+    if found is not None and found > RELATED and place in stretch.settled:
+        yield _DENIED, ", but other values although what is made of them agrees"
+    elif found is not None:
         yield (_SAME_VALUES if found <= RELATED else _LIKE_VALUES), ", similar values"
     elif stretch.is_healthy_after:
         yield _DENIED, ", but other values while those that follow agree"

@@ -14,10 +14,14 @@ from firstdiff.pairing.side import grouped
 from firstdiff.pairing.strategy import Situation
 
 _ABOVE_NOISE = 8.0
+EXACT = 1e-5  # what another order of summation does in float32
 
 
-def agreement_of_runs(situation: Situation) -> Agreement:
-    """Tell which values agree as well as those of these two runs do: bf16 excuses more than fp32."""
+def agreement_of_runs(situation: Situation, least: float = NOISE) -> Agreement:
+    """Tell which values agree as well as those of these two runs do: bf16 excuses more than fp32.
+
+    least: the misfit that is excused in any case
+    """
     mine, yours = situation.prints
     sizes = situation.reference.sizes, situation.candidate.sizes
     apart = [
@@ -27,7 +31,7 @@ def agreement_of_runs(situation: Situation) -> Agreement:
     ]
     near = [value for value in apart if value <= EQUAL]
     noise = _ABOVE_NOISE * float(np.median(near)) if near else EQUAL
-    return Agreement(situation, within=min(max(noise, NOISE), EQUAL))
+    return Agreement(situation, within=min(max(noise, least), EQUAL))
 
 
 @final

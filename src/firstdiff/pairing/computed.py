@@ -1,0 +1,188 @@
+"""Pair taps by the operations between them: a value is the tensor of the reference whose operations lead to the next.
+
+An error changes a value, but what the port makes of it is right again as a rule: `decoder(x)` of the reference on a tap
+gives the port's next tap only if the tap stands where the reference has `x`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, permutations
+from typing import final
+
+import numpy as np
+
+from firstdiff.errors import ReadError
+from firstdiff.pairing.agreement import Agreement
+from firstdiff.pairing.copies import first_copies
+from firstdiff.pairing.dataflow import Dataflow
+from firstdiff.pairing.fingerprint import are_telling
+from firstdiff.pairing.operations import Operations
+from firstdiff.pairing.sequence import increasing
+from firstdiff.pairing.settled import EXACT, Settled, agreement_of_runs
+from firstdiff.pairing.side import Side
+from firstdiff.pairing.strategy import Proposal, Situation
+
+_CONFIDENCE = 0.85
+_WHY = "what the reference computes from it is the candidate's next tensor"
+_MOST_WRONG = 8  # taps that differ, from the first on
+_MOST_PLACES = 24  # of the reference that a tap may stand for
+_MOST_NEXT = 6  # taps that one may lead to
+_MOST_AXES, _MOST_ORDERS = 5, 4
+_LARGEST = 1 << 20
+_NEAR = 1e-3  # of the largest value
+
+
+def computed_proposals(situation: Situation) -> list[Proposal]:
+    """Pair the first taps that differ, where the reference's operations on one give another."""
+    flows = Dataflow(situation.reference), Dataflow(situation.candidate)
+    if not flows[0].is_recorded or flows[1].is_recorded:
+        return []
+    board = _Board(situation, agreement_of_runs(situation, EXACT))
+    found: dict[int, Proposal] = {}
+    for tap in board.wrong_taps:
+        step = board.step_from(tap)
+        for place, other in () if step is None else (step.start, step.end):
+            if board.is_free(place, other):
+                found.setdefault(other, Proposal((place,), (other,), _CONFIDENCE, why=_WHY))
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Two tensors of the reference, one computed from the other, and the taps that stand for them."""
+
+    start: tuple[int, int]
+    end: tuple[int, int]
+
+
+@final
+class _Board:
+    def __init__(self, situation: Situation, agree: Agreement) -> None:
+        self._reference, self._candidate = situation.reference, situation.candidate
+        self._prints = situation.prints
+        self._free = frozenset(self._reference.free), frozenset(self._candidate.free)
+        self._agreeing = [pair for pair in situation.anchors if self._is_value(pair[0]) and agree(*pair)]
+        self._settled = Settled(situation, agree).reference
+        self._operations = Operations(self._reference, self._first)
+        self._known = increasing(self._agreeing)
+
+    def is_free(self, place: int, other: int) -> bool:
+        return place in self._free[0] and other in self._free[1]
+
+    @cached_property
+    def wrong_taps(self) -> list[int]:
+        """Taps that agree with nothing, from the first on."""
+        right = {other for _, other in self._agreeing}
+        return [tap for tap in self._taps if tap not in right][:_MOST_WRONG]
+
+    @cached_property
+    def _taps(self) -> list[int]:
+        side = self._candidate
+        return [
+            at
+            for at, key in enumerate(side.keys)
+            if key.role == "output" and 0 < (side.sizes[at] or 0) <= _LARGEST and _is_float(side, at)
+        ]
+
+    def step_from(self, tap: int) -> _Step | None:
+        """Find the tensor of the reference that a tap stands for, and the tap that is computed from it."""
+        given = _read(self._candidate, tap)
+        if given is None:
+            return None
+        following = self._following(tap, given)
+        if not following:
+            return None
+        own = np.sort(given, axis=None)
+        for place in self._places(tap):
+            for values in _arrangements(given, self._shape(place)):
+                for made, result in self._operations.follow(place, values):
+                    if _holds(own, result) and not self._are_copies(place, made):
+                        break  # what a ReLU leaves alone stands behind it
+                    other = next((at for at, known in following if _holds(known, result)), None)
+                    if other is not None:
+                        return _Step((self._named(place), tap), (self._named(made), other))
+        return None
+
+    def _are_copies(self, place: int, other: int) -> bool:
+        return self._first.get(place, place) == self._first.get(other, other)
+
+    def _following(self, tap: int, given: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        """Return the next taps that tell something, with their values in order; a copy of the tap tells nothing."""
+        own, found = np.sort(given, axis=None), []
+        start = self._taps.index(tap) + 1
+        for at in self._taps[start : start + _MOST_NEXT]:
+            values = _read(self._candidate, at)
+            if values is None or not are_telling(values.reshape(1, -1).astype(np.float64))[0]:
+                continue
+            ordered = np.sort(values, axis=None)
+            if not _holds(ordered, own):
+                found.append((at, ordered))
+        return found
+
+    def _places(self, tap: int) -> list[int]:
+        """Return the tensors of the reference that a tap may stand for, the earliest first."""
+        after = max((place for place, other in self._known if other < tap), default=-1)
+        before = min((place for place, other in self._known if other > tap), default=len(self._reference.keys))
+        size = self._candidate.sizes[tap]
+        fitting = (at for at in self._values if after < at < before and self._reference.sizes[at] == size)
+        return list(islice((at for at in fitting if at not in self._settled), _MOST_PLACES))
+
+    @cached_property
+    def _values(self) -> list[int]:
+        """Outputs of the reference, each value once."""
+        return sorted({first for at, first in self._first.items() if self._is_value(at)})
+
+    @cached_property
+    def _first(self) -> dict[int, int]:
+        side = self._reference
+        outputs = [at for at, key in enumerate(side.keys) if key.role == "output" and _is_float(side, at)]
+        return first_copies(side, self._prints[0], outputs)
+
+    def _named(self, place: int) -> int:
+        """Return a free tensor with the values of one, a module's rather than a function's."""
+        value, side = self._first.get(place, place), self._reference
+        same = [at for at, first in self._first.items() if first == value and at in self._free[0]]
+        plain = [at for at in same if side.keys[at].slot == "0"]  # what a module gives beside is older than it seems
+        return min(plain or same or [place], key=lambda at: (side.tensor(at).record.is_function, at))
+
+    def _is_value(self, place: int) -> bool:
+        return self._reference.keys[place].role == "output" and _is_float(self._reference, place)
+
+    def _shape(self, place: int) -> tuple[int, ...]:
+        return self._reference.tensor(place).values().shape
+
+
+def _is_float(side: Side, place: int) -> bool:
+    source = side.tensor(place).source
+    return source is not None and source.dtype.kind not in "iubc"
+
+
+def _read(side: Side, place: int) -> np.ndarray | None:
+    try:
+        values = np.asarray(side.tensor(place).values().view())
+    except ReadError:
+        return None
+    return values if np.isfinite(values.astype(np.float64, copy=False)).all() else None
+
+
+def _arrangements(values: np.ndarray, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
+    """Yield a tap in the shape of a tensor: its axes in every order that gives the lengths, or joined and split."""
+    given = values.reshape(tuple(length for length in values.shape if length != 1) or (1,))
+    wanted = tuple(length for length in shape if length != 1) or (1,)
+    if given.ndim <= _MOST_AXES and sorted(given.shape) == sorted(wanted):
+        orders = (axes for axes in permutations(range(given.ndim)) if given.transpose(axes).shape == wanted)
+        for axes in islice(orders, _MOST_ORDERS):
+            yield given.transpose(axes).reshape(shape)
+    elif given.shape[-1] == wanted[-1] or given.ndim != len(wanted):
+        yield values.reshape(shape)
+
+
+def _holds(ordered: np.ndarray, result: np.ndarray) -> bool:
+    """True if a tap, whose values are in order, has the values that were computed, in any layout."""
+    if ordered.size != result.size:
+        return False
+    made = np.sort(result, axis=None)
+    return bool(np.abs(ordered - made).max() <= _NEAR * max(float(np.abs(ordered).max()), 1e-30))

@@ -1,0 +1,143 @@
+"""Compute what a reference makes of a value, by its recorded operations."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cached_property, lru_cache
+from typing import final
+
+import numpy as np
+
+from firstdiff.errors import ReadError
+from firstdiff.pairing.operands import Arguments
+from firstdiff.pairing.side import Side
+from firstdiff.trace.views import view_of
+
+_MOST_OPERATIONS = 16  # that are computed from one value
+_MOST_PARAMS = 24  # containers hold the weights of everything inside them
+_MOST_PRODUCTS = 1 << 29  # in all
+_KEPT = 256
+_WEIGHTS = frozenset({"param", "buffer"})
+
+
+@final
+class Operations:
+    """The operations of a run, to be computed on other values; what does not come from those is as it was recorded.
+
+    first: for each output the first one that holds the same values, such as the last function of a module
+    """
+
+    def __init__(self, side: Side, first: Mapping[int, int]) -> None:
+        self._side, self._first = side, first
+        self._arguments = Arguments(side, {"input", "output", *_WEIGHTS})
+        self._read = lru_cache(_KEPT)(self._values)
+        self._products = 0
+
+    def follow(self, place: int, values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield each tensor that is computed from one, had that one these values."""
+        known = dict.fromkeys(self._copies(place), values)
+        waiting, done = sorted({user for at in known for user in self._users.get(at, ())}), set[int]()
+        while waiting and len(done) < _MOST_OPERATIONS:
+            made = waiting.pop(0)
+            if made in done:
+                continue
+            done.add(made)
+            result = self._computed(made, known)
+            if result is None:
+                continue
+            if np.isfinite(result).all():
+                yield made, result
+            for copy in self._copies(made):
+                known[copy] = result
+                for user in self._users.get(copy, ()):
+                    if user not in done and user not in waiting:
+                        insort(waiting, user)
+
+    def _copies(self, place: int) -> list[int]:
+        """Return the outputs of one shape that hold the values of one, and itself."""
+        shape = self._side.tensor(place).values().shape
+        same = self._by_value.get(self._first.get(place, place), ())
+        return [place, *(at for at in same if at != place and self._side.tensor(at).values().shape == shape)]
+
+    @cached_property
+    def _by_value(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = defaultdict(list)
+        for place, first in self._first.items():
+            found[first].append(place)
+        return found
+
+    @cached_property
+    def _users(self) -> dict[int, list[int]]:
+        """Outputs by the tensors that their operations take, directly or as a recorded input."""
+        found: dict[int, set[int]] = defaultdict(set)
+        for place, key in enumerate(self._side.keys):
+            if key.role == "output":
+                for _, argument in self._arguments.of(place):
+                    for at in (argument, self._arguments.origin(argument)):
+                        if at is not None and at != place:
+                            found[at].add(place)
+        return {place: sorted(users) for place, users in found.items()}
+
+    def _computed(self, place: int, known: dict[int, np.ndarray]) -> np.ndarray | None:
+        """Return the result of an operation with known values in place of the recorded ones."""
+        from firstdiff.ops import NotReplayable, replay
+
+        record = self._side.tensor(place).record
+        if record.op is None:
+            return None
+        inputs, is_changed = {}, False
+        for slot, argument in self._arguments.of(place):
+            values, changed = self._argument(argument, known)
+            if values is None:
+                return None
+            inputs[slot] = values
+            is_changed |= changed
+        params = self._params(record.name, record.parent)
+        size = self._side.sizes[place] or 0
+        width = max((values.shape[-1] for values in inputs.values() if values.ndim), default=1)
+        self._products += size * width
+        if not is_changed or params is None or self._products > _MOST_PRODUCTS:
+            return None
+        again = replay(record.op, record.attrs, inputs, params, name=record.name)
+        if isinstance(again, NotReplayable):
+            return None
+        result = again.outputs.get(record.slot)
+        return result if result is not None and result.size == size else None
+
+    def _argument(self, place: int, known: dict[int, np.ndarray]) -> tuple[np.ndarray | None, bool]:
+        """Return an argument's values, and whether they are other than the recorded ones."""
+        if place in known:
+            return known[place], True
+        origin = self._arguments.origin(place)
+        recorded = self._read(place)
+        source = None if origin is None or origin not in known else self._read(origin)
+        if origin is None or source is None or recorded is None:
+            return recorded, False
+        seen = view_of(source, recorded)
+        return (None if seen is None else seen(known[origin].reshape(source.shape))), True
+
+    def _params(self, name: str, parent: str | None) -> dict[str, np.ndarray] | None:
+        prefix = f"{name}." if parent is not None else ""
+        names = [full for full in self._weights if full.startswith(prefix)]
+        if len(names) > _MOST_PARAMS:
+            return None
+        read = ((full[len(prefix) :], self._read(self._weights[full])) for full in names)
+        return {own: values for own, values in read if values is not None}
+
+    @cached_property
+    def _weights(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for place, key in enumerate(self._side.keys):
+            if key.role in _WEIGHTS:
+                aliases = self._side.tensor(place).record.attrs.get("aliases")
+                for name in (key.name, *(aliases if isinstance(aliases, list) else ())):
+                    found.setdefault(str(name), place)
+        return found
+
+    def _values(self, place: int) -> np.ndarray | None:
+        try:
+            return np.asarray(self._side.tensor(place).values().view())
+        except ReadError:
+            return None

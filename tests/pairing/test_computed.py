@@ -1,0 +1,85 @@
+"""A tap stands where the reference's operations lead from it to the next tap, whatever its values are near to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import firstdiff as fd
+from firstdiff.pairing import pair_up
+from firstdiff.readers import open_trace
+
+torch = pytest.importorskip("torch")
+
+Taps = dict[str, Any]
+
+
+class Net(torch.nn.Module):  # type: ignore[misc]
+    """A product, a norm, a ReLU and a product with a residual, all of one size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = torch.nn.Linear(12, 12), torch.nn.LayerNorm(12)
+        self.second, self.last = torch.nn.Linear(12, 12), torch.nn.Linear(12, 12)
+
+    def forward(self, x: Any) -> Any:
+        hidden = torch.relu(self.norm(self.first(x)))
+        return self.last(torch.log(self.second(hidden).abs() + x * x + 1.0))
+
+
+def pairs(folder: Path, taps: Callable[[Net, Any], Taps]) -> dict[str, str]:
+    torch.manual_seed(0)
+    model, x = Net().eval(), torch.randn(3, 7, 12)
+    with torch.no_grad():
+        with fd.capture(model, folder / "reference"):
+            model(x)
+        with fd.record(folder / "candidate") as recording:
+            for name, values in taps(model, x).items():
+                recording.tap(name, np.asarray(values).transpose(1, 0, 2))
+    result = pair_up(open_trace(folder / "reference"), open_trace(folder / "candidate"))
+    sides = result.reference.tensors, result.candidate.tensors
+    return {
+        str(sides[1][match.candidate[0]].key): str(sides[0][match.reference[0]].key)
+        for match in result.pairs
+        if sides[0][match.reference[0]].key.role == "output"
+    }
+
+
+def end(model: Net, x: Any, hidden: Any) -> Any:
+    return model.last(torch.log(model.second(hidden).abs() + x * x + 1.0))
+
+
+def test_a_tap_with_other_values_stands_where_the_next_is_computed_from_it(tmp_path: Path) -> None:
+    def without_norm(model: Net, x: Any) -> Taps:
+        hidden = torch.relu(model.first(x))  # nearer to the product than to the norm
+        return {"a": hidden, "b": model.second(hidden), "c": end(model, x, hidden)}
+
+    assert pairs(tmp_path, without_norm) == {"a": "root.relu", "b": "second", "c": "last"}
+
+
+def test_what_a_relu_leaves_alone_stands_behind_it(tmp_path: Path) -> None:
+    def other_weight(model: Net, x: Any) -> Taps:
+        hidden = torch.relu(model.norm(x @ model.first.weight))
+        return {"a": hidden, "b": model.second(hidden)}
+
+    assert pairs(tmp_path, other_weight)["a"] == "root.relu"
+
+
+def test_a_value_before_the_relu_stands_before_it(tmp_path: Path) -> None:
+    def other_weight(model: Net, x: Any) -> Taps:
+        normed = model.norm(x @ model.first.weight)
+        return {"a": normed, "b": model.second(torch.relu(normed))}
+
+    assert pairs(tmp_path, other_weight) == {"a": "norm", "b": "second"}
+
+
+def test_operations_that_the_port_does_in_one_are_passed(tmp_path: Path) -> None:
+    def other_weight(model: Net, x: Any) -> Taps:
+        product = x @ model.first.weight
+        return {"a": product, "c": end(model, x, torch.relu(model.norm(product)))}
+
+    assert pairs(tmp_path, other_weight) == {"a": "first", "c": "last"}
