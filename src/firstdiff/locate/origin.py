@@ -10,7 +10,7 @@ from math import inf
 from typing import final
 
 from firstdiff.locate.graph import Feeding, RowGraph
-from firstdiff.locate.parts import first_wrong_part
+from firstdiff.locate.parts import wrong_parts
 from firstdiff.locate.replay import Replays
 from firstdiff.locate.row import EVIDENCE_ONLY, MeasuredPair, jumps, severity
 from firstdiff.schema import Divergence, Isolated, Origin
@@ -36,7 +36,7 @@ class Finding:
             name=pair.name,
             origin=self.origin,
             inside=self.inside,
-            between=_between_parts(pair) or self.between,
+            between=_between_parts(graph, pair) or self.between,
             reason=self.reason,
             estimated=self.estimated,
         )
@@ -75,10 +75,26 @@ def introduced(graph: RowGraph, place: int, reason: str, *, estimated: bool = Fa
     return Finding("introduced", reason, estimated, parent if row.is_function else None)
 
 
-def _between_parts(row: MeasuredPair) -> tuple[str, ...]:
-    """Return the last part of a fused tensor that is right and the first that is not; none if that is the first."""
-    wrong = first_wrong_part(row)
-    return tuple(str(part.key) for part in row.parts[wrong - 1 : wrong + 1]) if wrong else ()
+def _between_parts(graph: RowGraph, row: MeasuredPair) -> tuple[str, ...]:
+    """Return what is right before the first wrong part of a fused tensor, and that part, as the reference ran them.
+
+    None if that part has the row's own name: then there is no more to say.
+    """
+    wrong = {id(row.parts[number]) for number in wrong_parts(row)}
+    ordered = sorted(row.parts, key=lambda part: part.record.seq or 0)
+    first = next((number for number, part in enumerate(ordered) if id(part) in wrong), None)
+    if first is None or str(ordered[first].key) == row.key:
+        return ()
+    if first:
+        return str(ordered[first - 1].key), str(ordered[first].key)
+    seq = ordered[0].record.seq or 0
+    matching = [
+        (at.record.seq, at.key)
+        for at in graph.rows
+        if at.status == "match" and not at.is_evidence and at.record and at.record.seq is not None
+    ]
+    before = max((known for known in matching if known[0] < seq), default=None)
+    return () if before is None else (before[1], str(ordered[0].key))
 
 
 def _why_introduced(graph: RowGraph, place: int, fed: Feeding) -> str:

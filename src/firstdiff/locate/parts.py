@@ -13,25 +13,26 @@ _DIFFERS = 1e-4  # of a part's largest value
 _MOST_VALUES = 1 << 22
 
 
-def first_wrong_part(row: MeasuredPair) -> int | None:
-    """Return the number of the first part whose values the fused tensor does not hold in its place, in any order."""
+def wrong_parts(row: MeasuredPair) -> list[int]:
+    """Return the numbers of the parts whose values the fused tensor does not hold in their place, in any order."""
     whole = row.candidate.source if row.candidate else None
     sources = [part.source for part in row.parts]
     if not sources or whole is None or not whole.shape or whole.size > _MOST_VALUES:
-        return None
+        return []
     known = [source for source in sources if source is not None and source.shape]
     if len(known) < len(sources) or sum(source.shape[-1] for source in known) != whole.shape[-1]:
-        return None
+        return []
     try:
         values = whole.read().astype(np.float64)
         stops = list(accumulate(source.shape[-1] for source in known))
         pieces = np.split(values, stops[:-1], axis=-1)
-        for number, (source, piece) in enumerate(zip(known, pieces, strict=True)):
-            if _differ(source.read().astype(np.float64), piece):
-                return number
+        return [
+            number
+            for number, (source, piece) in enumerate(zip(known, pieces, strict=True))
+            if _differ(source.read().astype(np.float64), piece)
+        ]
     except (ReadError, TypeError, ValueError):
-        return None
-    return None
+        return []
 
 
 def _differ(part: np.ndarray, piece: np.ndarray) -> bool:
