@@ -31,9 +31,9 @@ class Net(torch.nn.Module):  # type: ignore[misc]
         return self.last(torch.log(self.second(hidden).abs() + x * x + 1.0))
 
 
-def pairs(folder: Path, taps: Callable[[Net, Any], Taps]) -> dict[str, str]:
+def pairs(folder: Path, taps: Callable[[Net, Any], Taps], net: type[Net] = Net) -> dict[str, str]:
     torch.manual_seed(0)
-    model, x = Net().eval(), torch.randn(3, 7, 12)
+    model, x = net().eval(), torch.randn(3, 7, 12)
     with torch.no_grad():
         with fd.capture(model, folder / "reference"):
             model(x)
@@ -83,3 +83,30 @@ def test_operations_that_the_port_does_in_one_are_passed(tmp_path: Path) -> None
         return {"a": product, "c": end(model, x, torch.relu(model.norm(product)))}
 
     assert pairs(tmp_path, other_weight) == {"a": "first", "c": "last"}
+
+
+def test_a_value_that_is_used_as_another_stands_for_it(tmp_path: Path) -> None:
+    def without_relu(model: Net, x: Any) -> Taps:
+        normed = model.norm(model.first(x))  # the norm to the bit, given on in place of the ReLU
+        return {"p": model.first(x), "a": normed, "b": model.second(normed), "c": end(model, x, normed)}
+
+    assert pairs(tmp_path, without_relu) == {"p": "first", "a": "root.relu", "b": "second", "c": "last"}
+
+
+def test_the_last_values_of_both_runs_are_a_pair_if_the_port_leaves_out_the_end(tmp_path: Path) -> None:
+    class Pooler(Net):
+        def forward(self, x: Any) -> Any:
+            return torch.tanh(self.norm(self.first(x)))
+
+    def without_tanh(model: Any, x: Any) -> Taps:
+        return {"p": model.first(x), "a": model.norm(model.first(x))}
+
+    assert pairs(tmp_path, without_tanh, Pooler) == {"p": "first", "a": "root"}
+
+
+def test_a_port_that_records_its_end_keeps_the_value_before_it(tmp_path: Path) -> None:
+    def healthy(model: Net, x: Any) -> Taps:
+        normed = model.norm(model.first(x))
+        return {"p": model.first(x), "a": normed, "b": torch.relu(normed), "c": end(model, x, torch.relu(normed))}
+
+    assert pairs(tmp_path, healthy) == {"p": "first", "a": "norm", "b": "root.relu", "c": "last"}

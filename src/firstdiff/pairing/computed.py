@@ -23,11 +23,12 @@ from firstdiff.pairing.operations import Operations
 from firstdiff.pairing.sequence import increasing
 from firstdiff.pairing.settled import EXACT, Settled, agreement_of_runs
 from firstdiff.pairing.side import Side
-from firstdiff.pairing.strategy import Proposal, Situation
+from firstdiff.pairing.strategy import Findings, Proposal, Situation
 
 _CONFIDENCE = 0.85
 _WHY = "what the reference computes from it is the candidate's next tensor"
 _MOST_WRONG = 8  # taps that differ, from the first on
+_MOST_BEFORE = 3  # taps before them that may have been used wrongly
 _MOST_PLACES = 24  # of the reference that a tap may stand for
 _MOST_NEXT = 6  # taps that one may lead to
 _MOST_AXES, _MOST_ORDERS = 5, 4
@@ -35,19 +36,32 @@ _LARGEST = 1 << 20
 _NEAR = 1e-3  # of the largest value
 
 
-def computed_proposals(situation: Situation) -> list[Proposal]:
-    """Pair the first taps that differ, where the reference's operations on one give another."""
+def computed_pairs(situation: Situation) -> Findings:
+    """Pair the first taps that differ, where the reference's operations on one give another.
+
+    A tap that holds the values of one tensor and is used as another is the other: an operation was left out.
+    """
     flows = Dataflow(situation.reference), Dataflow(situation.candidate)
     if not flows[0].is_recorded or flows[1].is_recorded:
-        return []
+        return Findings()
     board = _Board(situation, agreement_of_runs(situation, EXACT))
     found: dict[int, Proposal] = {}
+    released: set[tuple[int, int]] = set()
+    for tap in board.used_as_another:
+        step = board.step_from(tap)
+        if step is not None and board.is_free(*step.end) and board.follows_alone(step.start[0], tap):
+            released.add((board.partner_of[tap], tap))
+            found[tap] = Proposal((step.start[0],), (tap,), _CONFIDENCE, why=_WHY)
     for tap in board.wrong_taps:
         step = board.step_from(tap)
         for place, other in () if step is None else (step.start, step.end):
             if board.is_free(place, other):
                 found.setdefault(other, Proposal((place,), (other,), _CONFIDENCE, why=_WHY))
-    return list(found.values())
+    last = board.last_of_both
+    if last is not None and last[1] not in found:
+        released.add((board.partner_of[last[1]], last[1]))
+        found[last[1]] = Proposal((last[0],), (last[1],), _CONFIDENCE, why="the last values of both runs")
+    return Findings(list(found.values()), released=frozenset(released))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +82,8 @@ class _Board:
         self._settled = Settled(situation, agree).reference
         self._operations = Operations(self._reference, self._first)
         self._known = increasing(self._agreeing)
+        self._forms = situation.forms
+        self.partner_of = {other: place for place, other in self._agreeing}
 
     def is_free(self, place: int, other: int) -> bool:
         return place in self._free[0] and other in self._free[1]
@@ -75,8 +91,34 @@ class _Board:
     @cached_property
     def wrong_taps(self) -> list[int]:
         """Taps that agree with nothing, from the first on."""
-        right = {other for _, other in self._agreeing}
-        return [tap for tap in self._taps if tap not in right][:_MOST_WRONG]
+        return [tap for tap in self._taps if tap not in self.partner_of][:_MOST_WRONG]
+
+    @cached_property
+    def used_as_another(self) -> list[int]:
+        """Taps right before the first that is wrong, paired by their values alone, which may stand for others."""
+        if not self.wrong_taps:
+            return []
+        first = self._taps.index(self.wrong_taps[0])
+        return [tap for tap in self._taps[max(first - _MOST_BEFORE, 0) : first] if not self._is_named(tap)]
+
+    @cached_property
+    def last_of_both(self) -> tuple[int, int] | None:
+        """Return the last values of both runs, if the candidate's are what the reference makes its own of."""
+        tap = self._taps[-1] if self._taps else None
+        if tap is None or tap not in self.partner_of or self._is_named(tap):
+            return None
+        place, last = self.partner_of[tap], self._named(max(self._first))
+        if self._are_copies(place, last) or self._reference.sizes[place] != self._reference.sizes[last]:
+            return None
+        is_lone = all(self._first[at] != self._first[last] for at, _ in self._agreeing)
+        return (last, tap) if last in self._free[0] and is_lone and self.follows_alone(last, tap) else None
+
+    def follows_alone(self, place: int, tap: int) -> bool:
+        """True if a tensor is computed from a tap's partner alone; the result of a sum tells that it is missing."""
+        return place in self._operations.of_it_alone(self.partner_of[tap])
+
+    def _is_named(self, tap: int) -> bool:
+        return self._forms.reference[self.partner_of[tap]].part == self._forms.candidate[tap].part
 
     @cached_property
     def _taps(self) -> list[int]:
@@ -95,12 +137,10 @@ class _Board:
         following = self._following(tap, given)
         if not following:
             return None
-        own = np.sort(given, axis=None)
-        for place in self._places(tap):
+        # the last that fits: what a ReLU leaves alone stands behind it, and a norm does not tell a sum from its double
+        for place in reversed(self._places(tap)):
             for values in _arrangements(given, self._shape(place)):
                 for made, result in self._operations.follow(place, values):
-                    if _holds(own, result) and not self._are_copies(place, made):
-                        break  # what a ReLU leaves alone stands behind it
                     other = next((at for at, known in following if _holds(known, result)), None)
                     if other is not None:
                         return _Step((self._named(place), tap), (self._named(made), other))

@@ -55,6 +55,23 @@ class Operations:
                     if user not in done and user not in waiting:
                         insort(waiting, user)
 
+    def of_it_alone(self, place: int) -> set[int]:
+        """Return what is computed from a tensor and weights, and from no other tensor."""
+        found = set(self._copies(place))
+        waiting, seen = sorted({user for at in found for user in self._users.get(at, ())}), set[int]()
+        while waiting and len(seen) < _MOST_OPERATIONS:
+            made = waiting.pop(0)
+            seen.add(made)
+            if all(self._is_of(argument, found) for _, argument in self._arguments.of(made)):
+                found.update(self._copies(made))
+                users = {user for copy in self._copies(made) for user in self._users.get(copy, ())}
+                waiting = sorted({*waiting, *users} - seen)
+        return found
+
+    def _is_of(self, argument: int, known: set[int]) -> bool:
+        is_weight = self._side.keys[argument].role in _WEIGHTS
+        return is_weight or argument in known or self._arguments.origin(argument) in known
+
     def _copies(self, place: int) -> list[int]:
         """Return the outputs of one shape that hold the values of one, and itself."""
         shape = self._side.tensor(place).values().shape

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from firstdiff.pairing.agreement import Agreement, equal_in_order
-from firstdiff.pairing.computed import computed_proposals
+from firstdiff.pairing.computed import computed_pairs
 from firstdiff.pairing.fingerprint import FEWEST_DISTINCT
 from firstdiff.pairing.fit import EQUAL, NOISE, RELATED, fits, misfit
 from firstdiff.pairing.functions import Code, FunctionNames, may_be_one_place
@@ -125,8 +125,11 @@ class _Stretch:
 
 
 def _propose(situation: Situation) -> Findings:
-    proposals = computed_proposals(situation)
-    situation = _after(situation, proposals)
+    computed = computed_pairs(situation)
+    proposals = list(computed.proposals)
+    situation = _after(situation.without_pairs(computed.released), proposals)
+    if not situation.candidate.free:
+        return computed
     repeated = RepeatedCode(situation, Agreement(situation, NOISE))
     in_every_layer = repeated.proposals()
     proposals += in_every_layer
@@ -141,7 +144,8 @@ def _propose(situation: Situation) -> Findings:
     proposals += operand_proposals(_after(situation, found))
     found = _sure(situation, proposals)
     proposals += leftover_proposals(_after(situation, found))
-    return Findings([*proposals, *operand_proposals(_after(situation, _sure(situation, proposals)))])
+    proposals += operand_proposals(_after(situation, _sure(situation, proposals)))
+    return Findings(proposals, released=computed.released)
 
 
 def _sure(situation: Situation, proposals: list[Proposal]) -> list[Proposal]:
@@ -273,4 +277,4 @@ def _likeness(stretch: _Stretch, place: int, other: int) -> float:
     return len(mine & yours) / max(len(mine | yours), 1)
 
 
-STRATEGY = Strategy("order", 50, _propose)
+STRATEGY = Strategy("order", 50, _propose, revises=True)

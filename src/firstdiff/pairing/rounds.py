@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import final
 
@@ -43,7 +43,7 @@ def pair_up(reference: Trace, candidate: Trace, options: PairingOptions | None =
     warnings += _steps_moved(ours, theirs)
     board = _Board(ours, theirs, Forms(ours, theirs, offset), prints, options, warnings=warnings)
     for strategy in strategies(options):
-        if board.reference.free and board.candidate.free:
+        if board.reference.free and (board.candidate.free or strategy.revises):
             board.play(strategy)
     return board.result()
 
@@ -85,9 +85,16 @@ class _Board:
         situation = Situation(self.reference, self.candidate, anchors, self.forms, self.prints, self.options)
         findings = strategy.propose(situation)
         self.warnings += findings.warnings
+        self._release(findings.released)
         ours, theirs = self._accept(strategy.name, findings)
         self.reference = self.reference.without(ours | findings.apart[0])
         self.candidate = self.candidate.without(theirs | findings.apart[1])
+
+    def _release(self, pairs: Collection[tuple[int, int]]) -> None:
+        """Give up pairs of earlier strategies."""
+        self.matches = [match for match in self.matches if (match.reference[0], match.candidate[0]) not in pairs]
+        self.reference = self.reference.with_free({place for place, _ in pairs})
+        self.candidate = self.candidate.with_free({other for _, other in pairs})
 
     def _accept(self, method: str, findings: Findings) -> tuple[set[int], set[int]]:
         """Take proposals from the surest on, as long as their tensors are free; the rest are guesses."""

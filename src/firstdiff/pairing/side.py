@@ -49,6 +49,10 @@ class Side:
     def without(self, used: Collection[int]) -> Side:
         return replace(self, free=tuple(place for place in self.free if place not in used))
 
+    def with_free(self, released: Collection[int]) -> Side:
+        """With some tensors free again."""
+        return replace(self, free=tuple(sorted({*self.free, *released})))
+
     def all_but(self, used: Collection[int]) -> Side:
         """With everything free again except what is used."""
         return replace(self, free=tuple(place for place in range(len(self.keys)) if place not in used))

@@ -5,8 +5,8 @@ The table is filled from the entry points of the group `firstdiff.pairing`; each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from firstdiff.pairing.side import Side
@@ -71,14 +71,30 @@ class Situation:
     prints: tuple[Fingerprints, Fingerprints]
     options: PairingOptions
 
+    def without_pairs(self, released: Collection[tuple[int, int]]) -> Situation:
+        """The board with some pairs given up."""
+        if not released:
+            return self
+        return replace(
+            self,
+            reference=self.reference.with_free({place for place, _ in released}),
+            candidate=self.candidate.with_free({other for _, other in released}),
+            anchors=tuple(pair for pair in self.anchors if pair not in released),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The result of a strategy; `apart` are tensors that must stay unpaired, by side."""
+    """The result of a strategy.
+
+    apart: tensors that must stay unpaired, by side
+    released: pairs of earlier strategies that turned out to be wrong, as places
+    """
 
     proposals: Iterable[Proposal] = ()
     warnings: tuple[str, ...] = ()
     apart: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
+    released: frozenset[tuple[int, int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +104,10 @@ class Strategy:
     name: the method that pairs are labelled with
     order: strategies run from low to high, each on what the earlier ones left over
     propose: the pairs it sees among the free tensors; it never has to check that they are one to one
+    revises: it may give up earlier pairs, so that it runs even if the candidate has no free tensor left
     """
 
     name: str
     order: int
     propose: Callable[[Situation], Findings]
+    revises: bool = False
