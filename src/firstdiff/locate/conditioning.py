@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,20 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.judge.noise_rule import percent
+from firstdiff.schema import FailedPart
 
 if TYPE_CHECKING:  # the operators are many, and most comparisons need none of them
     from firstdiff.ops import Plan, Replayed
 
 _APART = 2.0  # times its own error that another run of an ill-conditioned operation may be off the reference
 _EXPLAINS = 0.25  # of an error, for one rounding of the inputs to be its reason
+_PRODUCTS = ("linear", "matmul", "conv", "conv_transpose")
+# eps of the sum of all magnitudes that go into an element: kernels of onnxruntime, in Python and in browsers, stay
+# within 8 on trained convolutions, however much of the sum cancels
+_OF_MAGNITUDES = 16.0
+# eps for each root of the number of terms that a softmax divides by the sum of: browsers reach 1.2 with 6,625 of them
+_OF_ROOTS = 4.0
+_AMOUNTS = ("level", "row", "channel", "element")
 
 
 def ill_conditioned(again: Replayed, slot: str, reference: np.ndarray, candidate: np.ndarray) -> str | None:
@@ -34,6 +43,27 @@ def ill_conditioned(again: Replayed, slot: str, reference: np.ndarray, candidate
         f"the reference is ill-conditioned here: it is {percent(off / size)} off what its own inputs give in "
         f"float64, and the candidate {percent(apart / size)} off the reference"
     )
+
+
+def is_within_its_sums(
+    plan: Plan, slot: str, computed: np.ndarray, own: np.ndarray, parts: Sequence[FailedPart]
+) -> bool:
+    """True for an operation in float32 or more that is off by no more than rounding while it adds up its terms gives.
+
+    computed: what the plan gives, in float64
+    own: what was recorded
+    parts: the reasons to call it wrong
+    """
+    if own.dtype.itemsize < 4 or dtypes.kind_of(own.dtype) != "float":
+        return False
+    if plan.operator in _PRODUCTS and all(part.part in _AMOUNTS for part in parts):
+        arrays = {name: np.abs(dtypes.doubles(values)) for name, values in plan.arrays.items() if values is not None}
+        allowed = _OF_MAGNITUDES * plan.on(**arrays).run()[slot]
+    elif plan.operator == "softmax" and computed.ndim:  # whose sums round one way, so that all shares are too large
+        allowed = (_OF_MAGNITUDES + _OF_ROOTS * np.sqrt(computed.shape[plan.settings["dim"]])) * computed
+    else:
+        return False
+    return bool((np.abs(dtypes.doubles(own) - computed) <= dtypes.eps_of(own.dtype) * allowed).all())
 
 
 def _moved_by_rounding(plan: Plan, slot: str, exact: np.ndarray, dtype: np.dtype) -> float:

@@ -18,6 +18,9 @@ from firstdiff.ops.rounding import rounded
 FITS_WIDE = 128.0
 FITS_HALF = 6.0
 FITS_BYTE = 2.0
+# kernels add a fraction to 0.5 and round that sum, so that results near 0 are right to an eps of 1, not of themselves;
+# two of them may be off in opposite directions
+_AROUND_HALF = ("sigmoid", "hardsigmoid")
 
 
 @np.errstate(all="ignore")
@@ -55,6 +58,14 @@ def recorded_type(values: np.ndarray, dtype_was: object = None) -> np.dtype:
     if not isinstance(dtype_was, str) or not dtypes.known(dtype_was):
         return values.dtype
     return max(values.dtype, dtypes.from_name(dtype_was), key=dtypes.eps_of)
+
+
+def within_half_steps(op: str, recorded: np.ndarray, computed: np.ndarray) -> np.ndarray:
+    """Recorded values, but for those that the kernels of an operation give no better: these as they were computed."""
+    if op.lower() not in _AROUND_HALF or recorded.shape != computed.shape:
+        return recorded
+    step = 2 * dtypes.eps_of(recorded.dtype if recorded.dtype == np.float64 else np.dtype(np.float32))
+    return np.where(np.abs(recorded - computed) <= step, computed.astype(recorded.dtype), recorded)
 
 
 def fits(found: float, dtype: np.dtype) -> bool:

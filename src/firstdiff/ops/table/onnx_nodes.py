@@ -19,7 +19,8 @@ from firstdiff.ops.table.call import Call, UnrecordedError
 from firstdiff.ops.table.row import Row
 
 _OWN_ATTRS = frozenset(("opset", "node", "output", "outputs", "inputs", "params", "module", "source", "dtype_was"))
-_FIRST_OPSET = 13
+_FIRST_OPSET = 9  # before it, inputs were broadcast, reshaped and scaled by attributes
+_SOFTMAX_OF_ONE_AXIS = 13  # the first opset: before it, an axis and all after it were one
 _MATRIX = 2  # axes
 _TYPES = {
     1: "float32",
@@ -82,7 +83,12 @@ def _matmul(call: Call) -> Iterator[Plan]:
 
 def _softmax(call: Call) -> Iterator[Plan]:
     function = softmax if call.op == "Softmax" else log_softmax
-    yield Plan.of(function, {"input": call.array("0")}, dim=call.told("axis", default=-1))
+    x, of_one = call.array("0"), int(call.attrs["opset"]) >= _SOFTMAX_OF_ONE_AXIS
+    axis = call.told("axis", default=-1 if of_one else 1)
+    if of_one or axis in (-1, x.ndim - 1):
+        yield Plan.of(function, {"input": x}, dim=axis)
+    else:
+        yield from _alone(call)
 
 
 def _layer_norm(call: Call) -> Iterator[Plan]:
