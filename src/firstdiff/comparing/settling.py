@@ -11,7 +11,7 @@ from typing import final
 from firstdiff import dtypes
 from firstdiff.judge import judged_systematic, limits_for, percent, reasons_of, required_of, short_name
 from firstdiff.locate import MeasuredPair, Replays, RowGraph
-from firstdiff.schema import FailedPart, Isolated, Note, Systematic
+from firstdiff.schema import FailedPart, Isolated, Metrics, Note, Systematic
 
 _FOR_ALARMS = 0.25  # of the time, kept for rows that differ and that nothing before them explains
 _FOR_PROOFS = 2.0  # times the time, to prove that an alarm is nothing but rounding of operations there was no time for
@@ -19,6 +19,8 @@ _FOR_PROOFS = 2.0  # times the time, to prove that an alarm is nothing but round
 # again: an error that was made unseen, and grows, gets past that
 _SLIGHT = 4.0
 _AMOUNTS = ("level", "row", "channel", "element")
+# times the difference of two runs node by node, that the same model may differ by where a runtime optimises it
+_OPTIMIZED = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class Isolation:
 
     def __init__(self, graph: RowGraph, replays: Replays, seconds: float | None) -> None:
         self.known: list[Isolated | None] = []
+        self._rows: list[MeasuredPair] = []
         self._graph = graph
         self._replays = replays
         self._left = inf if seconds is None else (1 - _FOR_ALARMS) * seconds * 1e9
@@ -89,9 +92,27 @@ class Isolation:
             self._unproven.add(place)
         if alone is not None and row.systematic is not None and row.status in ("match", "mismatch"):
             row = self._combined(place, row, row.systematic, alone)
+        if row.differs and row.systematic is not None:
+            row = self._beside_exposed(place, row, row.systematic)
         if row.differs and place not in self._tainted:
             self._introduced.add(place)
+        self._rows.append(row)
         return row
+
+    def _beside_exposed(self, place: int, row: MeasuredPair, systematic: Systematic) -> MeasuredPair:
+        """Excuse an output of the optimised model that is as near as the one computed node by node, which matches.
+
+        Nothing inside the optimised model was recorded, so that what its operations make of rounding shows only there.
+        """
+        by_noise = row.tolerance is not None and row.tolerance.rule == "default" and not _certain(row, systematic)
+        if row.record is None or row.record.slot != "optimized" or not by_noise:
+            return row
+        fed = (self._rows[at] for at in self._graph.compared[place].rows if at < place)
+        exposed = next((other for other in fed if other.record and other.record.name == row.record.name), None)
+        if exposed is None or exposed.status != "match" or not _as_near(row.metrics, exposed.metrics):
+            return row
+        note = f"differs by {percent(_share(row))}, about as much as {exposed.key}, which matches"
+        return matching(replace(row, systematic=replace(systematic, failed=(), note=note)))
 
     def _combined(self, place: int, row: MeasuredPair, systematic: Systematic, alone: Isolated) -> MeasuredPair:
         excused = place not in self._tainted and not _certain(row, systematic)
@@ -240,6 +261,14 @@ def _share(row: MeasuredPair) -> float:
         return 0.0
     share = row.metrics.rel_l2
     return share if share is not None and isfinite(share) else 0.0
+
+
+def _as_near(metrics: Metrics | None, known: Metrics | None) -> bool:
+    """True if a row differs by little more than one that is known to be right, as a whole and in each element."""
+    if metrics is None or known is None:
+        return False
+    pairs = ((metrics.rel_l2, known.rel_l2), (metrics.max_abs, known.max_abs))
+    return all(one is not None and other is not None and one <= _OPTIMIZED * other for one, other in pairs)
 
 
 def _coarsest_name(rows: Sequence[MeasuredPair]) -> str:
