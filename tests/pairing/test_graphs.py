@@ -109,3 +109,31 @@ def test_values_that_lead_to_a_difference_are_not_excused(tmp_path: Path) -> Non
     assert {pair.status for pair in found.pairs if pair.key in ("val_1", "val_2", "val_3", "val_4")} == {"missing"}
     assert found.first_divergence is not None
     assert found.first_divergence.name == "mul_1"
+
+
+def activated(folder: Path, *, late: bool, opset: int, factor: float = 0.5) -> Path:
+    """A GELU whose half is taken first or last: two products in one module, of which only the last agrees."""
+    half = [("Mul", "sum half", "val_3"), ("Mul", "hidden val_3", "gelu")]
+    if late:
+        half = [("Mul", "hidden sum", "val_7"), ("Mul", "val_7 half", "gelu")]
+    nodes = [
+        node("MatMul", "x up", "hidden", "up"),
+        node("Div", "hidden root", "part", "act"),
+        node("Erf", "part", "erf", "act"),
+        node("Add", "erf one", "sum", "act"),
+        *(node(*words, "act") for words in half),
+        node("MatMul", "gelu down", "y", "down"),
+    ]
+    numbers = {"root": 2**0.5, "one": 1.0, "half": factor}
+    weights = {"up": UP, "down": DOWN} | {name: np.array(value, np.float32) for name, value in numbers.items()}
+    return run(folder, nodes, weights, opset)
+
+
+def test_products_in_another_order_are_another_spelling(tmp_path: Path) -> None:
+    first = activated(tmp_path, late=False, opset=18)
+    found = fd.compare(first, activated(tmp_path, late=True, opset=17))
+    assert found.verdict == "match"
+    assert {pair.key: pair.status for pair in found.pairs}["val_3"] == "rewritten"
+    wrong = fd.compare(first, activated(tmp_path, late=True, opset=19, factor=0.51))
+    assert wrong.verdict == "mismatch"
+    assert {pair.key: pair.status for pair in wrong.pairs}["gelu"] == "mismatch"

@@ -100,7 +100,7 @@ def set_apart_rewritten(
         elif row.status == "mismatch" and _is_other_function(row, sides):
             modules = [side.excusing(side.place_of[row.index]) for side in sides]
             if None not in modules:
-                found[row.index] = without_figures(row, f"{_other_functions(row)}; {_agrees(modules[0] or '')}")
+                found[row.index] = without_figures(row, f"{other_operations(row)}; {_agrees(modules[0] or '')}")
     return found
 
 
@@ -119,7 +119,7 @@ def _is_other_function(row: MeasuredPair, sides: Sequence[_Side]) -> bool:
     return None not in made_of and made_of[0] != made_of[1]
 
 
-def _other_functions(row: MeasuredPair) -> str:
+def other_operations(row: MeasuredPair) -> str:
     assert row.reference is not None, "it is a pair"
     assert row.candidate is not None, "it is a pair"
     one, other = row.reference.record.op, row.candidate.record.op

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import final
 
+from firstdiff.comparing.rewritten import other_operations, without_figures
 from firstdiff.comparing.rows import MatchedPair
+from firstdiff.comparing.settling import is_found_alone
 from firstdiff.locate import MeasuredPair
 from firstdiff.trace import Trace
 
+_SIDES = ("reference", "candidate")
 _LONE = ("missing", "extra")
 
 
@@ -18,30 +21,47 @@ def set_apart_rewritten_values(
 ) -> list[MeasuredPair]:
     """Give the status `rewritten` to values of one graph alone where all that they lead to was compared and matches.
 
-    Another opset, exporter or optimiser spells a norm or an attention in other nodes. A value that leads to one that
-    differs, or to an output of the model without a partner, stays missing or extra.
+    Another opset, exporter or optimiser spells a norm, an activation or an attention in other nodes. Two values that
+    were paired, but are made of other values, are each of one graph alone. What leads to a value that differs, or is an
+    output of the model without a partner, stays what it is.
     """
     found = list(rows)
-    for name, status, trace in zip(("reference", "candidate"), _LONE, traces, strict=True):
-        if not any(row.status == status for row in rows) or not any("opset" in item.record.attrs for item in trace):
-            continue
-        graph = _Graph(trace, matched, rows, is_reference=status == "missing")
-        for row in rows:
-            place = graph.place_of.get(row.index)
-            if row.status == status and place is not None and graph.leads_to_matches(place):
-                reason = f"only the {name}'s graph has it: what is computed with it matches"
+    if not all(any("opset" in item.record.attrs for item in trace) for trace in traces):
+        return found
+    graphs = [_Graph(trace, matched, rows, is_reference=side == 0) for side, trace in enumerate(traces)]
+    doubtful = {row.index for row in rows if row.differs and _made_otherwise(row, graphs)}
+    for graph in graphs:
+        graph.doubt(doubtful)
+    for row in rows:
+        if row.status in _LONE:
+            side = _LONE.index(row.status)
+            place = graphs[side].place_of.get(row.index)
+            if place is not None and graphs[side].leads_to_matches(place):
+                reason = f"only the {_SIDES[side]}'s graph has it: what is computed with it matches"
                 found[row.index] = replace(row, status="rewritten", reason=reason)
+        elif row.index in doubtful and all(graph.leads_to_matches(graph.place_of[row.index]) for graph in graphs):
+            reason = f"{other_operations(row)}; what is computed with them matches"
+            found[row.index] = without_figures(row, reason)
     return found
+
+
+def _made_otherwise(row: MeasuredPair, graphs: Sequence[_Graph]) -> bool:
+    """True for a pair of nodes of another kind, or of the same kind on other values."""
+    if row.role != "output" or row.reference is None or row.candidate is None:
+        return False
+    if row.reference.record.op != row.candidate.record.op:
+        return True
+    return graphs[0].made_of(row.index) != graphs[1].made_of(row.index)
 
 
 @final
 class _Graph:
-    """The values of one side with what each is used for."""
+    """The values of one side with what each is made of and used for."""
 
     def __init__(
         self, trace: Trace, matched: Sequence[MatchedPair], rows: Sequence[MeasuredPair], *, is_reference: bool
     ) -> None:
-        self._status: dict[int, str] = {}
+        self._rows: dict[int, MeasuredPair] = {}
         self.place_of: dict[int, int] = {}
         for row in matched:
             if row.match is not None:
@@ -49,16 +69,28 @@ class _Graph:
             else:
                 own = row.references if is_reference else row.candidates
                 places = (row.unpaired.index,) if own and row.unpaired is not None else ()
-            self._status |= dict.fromkeys(places, rows[row.index].status)
+            self._rows |= dict.fromkeys(places, rows[row.index])
             if places:
                 self.place_of[row.index] = places[0]
         by_seq = {item.record.seq: place for place, item in enumerate(trace) if item.record.seq is not None}
+        self._sources: dict[int, list[int]] = {}
         self._users: dict[int, list[int]] = {}
         for place, item in enumerate(trace):
-            for seq in item.record.sources:
-                if seq in by_seq:
-                    self._users.setdefault(by_seq[seq], []).append(place)
+            self._sources[place] = [by_seq[seq] for seq in item.record.sources if seq in by_seq]
+            if item.key.slot != "optimized":  # of another run
+                for source in self._sources[place]:
+                    self._users.setdefault(source, []).append(place)
+        self._doubtful: set[int] = set()
         self._known: dict[int, bool] = {}
+
+    def doubt(self, rows: set[int]) -> None:
+        """Look through these rows as through those of one side alone."""
+        self._doubtful = rows
+
+    def made_of(self, row: int) -> set[int]:
+        """Return the rows that a value is computed from."""
+        found = (self._rows.get(place) for place in self._sources[self.place_of[row]])
+        return {source.index for source in found if source is not None}
 
     def leads_to_matches(self, place: int) -> bool:
         """True if a value is used, and every use ends in values that match; users come later, so this ends."""
@@ -71,10 +103,18 @@ class _Graph:
                 left += open_users
                 continue
             self._known[at] = bool(users) and all(
-                self._known[user] if self._is_lone(user) else self._status.get(user) == "match" for user in users
+                self._known[user] if self._is_lone(user) else self._matches(user) for user in users
             )
             left.pop()
         return self._known[place]
 
     def _is_lone(self, place: int) -> bool:
-        return self._status.get(place) in _LONE
+        row = self._rows.get(place)
+        return row is not None and (row.status in _LONE or row.index in self._doubtful)
+
+    def _matches(self, place: int) -> bool:
+        """True for values that match; computed again, they may differ, if they are made of values that do not belong
+        together.
+        """
+        row = self._rows.get(place)
+        return row is not None and (row.status == "match" or is_found_alone(row))
