@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +149,37 @@ def test_a_wrong_axis_inside_one_function_of_torch_is_found_at_its_node(tmp_path
     assert found.node is not None
     assert (found.node.op, found.node.exact) == ("Softmax", True)
     assert found.comparison.diagnosis[0].cause == "softmax.axis"
+
+
+def other_weight(graph: onnx.GraphProto) -> None:
+    """The weight of the second block's key projection, which exporters transpose and number."""
+    at = [node for node in graph.node if node.op_type == "MatMul"][6]
+    weight = next(tensor for tensor in graph.initializer if tensor.name == at.input[1])
+    array = numpy_helper.to_array(weight).copy()
+    array[3] *= 1.5
+    weight.CopyFrom(numpy_helper.from_array(array, weight.name))
+
+
+@pytest.mark.parametrize(
+    ("change", "op", "cause"),
+    [
+        (wrong_axis, "Softmax", "softmax.axis"),
+        (other_weight, "MatMul", "weights.differ"),
+        (wrong_eps, "LayerNormalization", "norm.eps"),
+    ],
+)
+@pytest.mark.parametrize("dynamo", [False, True], ids=["old exporter", "optimised"])
+def test_errors_in_files_of_other_exporters_are_found_at_their_nodes(
+    tmp_path: Path, change: Callable[[onnx.GraphProto], None], op: str, cause: str, dynamo: bool
+) -> None:
+    """The old exporter notes nothing, and both fold weights, so that only a graph tells the node."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(model(), (IDS,), tmp_path / "model.onnx", dynamo=dynamo, input_names=["ids"], verbose=False)
+    found = compare_onnx(model(), {"ids": IDS}, damaged(tmp_path, tmp_path / "wrong.onnx", change))
+    assert found.node is not None
+    assert (found.node.op, found.node.exact) == (op, True)
+    assert found.comparison.diagnosis[0].cause == cause
 
 
 @pytest.mark.parametrize("kind", ["plain", "bare"])

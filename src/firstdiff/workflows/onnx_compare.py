@@ -18,7 +18,7 @@ from firstdiff.comparing import compare
 from firstdiff.errors import FirstdiffError, UsageError
 from firstdiff.readers import open_trace
 from firstdiff.schema import Comparison, Diagnosis
-from firstdiff.trace import Trace
+from firstdiff.trace import Tensor, Trace
 from firstdiff.trace.writer import add_names
 from firstdiff.workflows.onnx_export import ModuleValues, export_model, program_values, values_by_scope
 from firstdiff.workflows.onnx_pairing import ModulePairing
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import torch
 
 TORCH, GRAPH, MODEL = "torch.trace", "onnx.trace", "model.onnx"
+# that torch writes by itself; what it converts to lower ones has lost its notes on modules and lines
+_LEAST_OPSET = 18
 _AGAIN = "exported.trace"
 # these give what they are given
 _MOVES = ("Reshape", "Transpose", "Identity", "Cast", "Squeeze", "Unsqueeze", "Flatten")
@@ -129,10 +131,11 @@ def compare_onnx(
         tell("comparing")
         found = compare(torch_run, _in_torch_terms(base / GRAPH), allow_missing=True, allow_extra=True, effort=effort)
         node = None
-        if found.first_divergence is not None and known.program is None and _is_from_torch(opened):
+        if found.first_divergence is not None and known.program is None:
             tell("exporting, to find the node")
-            own, known = _exported_again(model, args, kwargs, known, opened, base / _AGAIN)
+            own, again = _exported_again(model, args, kwargs, known, opened, base / _AGAIN)
             node = _node_beside(own, graph) if own is not None else None
+            known = again if _is_from_torch(opened) else known
         node = node or _first_node(found, graph, known, args, kwargs)
         found = _with_cause(found, node)
         outputs = [item for item in torch_run if item.record.role == "output"]
@@ -235,12 +238,14 @@ def _exported_again(
     """Export the model here and record that graph, to hold a file against; None where it cannot be exported."""
     with tempfile.TemporaryDirectory(prefix="firstdiff-") as folder:
         own = Path(folder) / MODEL
-        try:
-            exported = export_model(model, args, kwargs, own, file.opsets.get(""))
-            capture_onnx(own, _feeds(open_model(own), args, kwargs), path, overwrite=True)
-        except FirstdiffError:
-            return None, known
-    return open_trace(path), ModuleValues(known.outputs, known.inputs, exported.program)
+        for opset in (max(file.opsets.get("", 0), _LEAST_OPSET), None):
+            try:
+                exported = export_model(model, args, kwargs, own, opset, optimize=True)
+                capture_onnx(own, _feeds(open_model(own), args, kwargs), path, overwrite=True)
+            except FirstdiffError:
+                continue
+            return open_trace(path), ModuleValues(known.outputs, known.inputs, exported.program)
+    return None, known
 
 
 def _node_beside(own: Trace, graph: Trace) -> GraphNode | None:
@@ -254,7 +259,17 @@ def _node_beside(own: Trace, graph: Trace) -> GraphNode | None:
     if wrong is None or wrong.record.role != "output":
         return None
     cause = beside.diagnosis[0] if beside.diagnosis else None
-    return replace(_node(wrong, exact=True), cause=cause)
+    compared = {other.candidate.name for other in beside.pairs if other.reference and other.candidate}
+    by_seq = {item.record.seq: item for item in graph}
+    fed = [by_seq[seq] for seq in wrong.record.sources if seq in by_seq]
+    exact = all(str(item.key) in compared or _is_of_weights(item, by_seq) for item in fed)
+    return replace(_node(wrong, exact=exact), cause=cause)
+
+
+def _is_of_weights(item: Tensor, by_seq: Mapping[int | None, Tensor]) -> bool:
+    """True for a weight, and for what one node makes of weights alone."""
+    sources = [by_seq[seq] for seq in item.record.sources if seq in by_seq]
+    return item.record.role == "param" or all(source.record.role == "param" for source in sources)
 
 
 def _with_cause(found: Comparison, node: GraphNode | None) -> Comparison:

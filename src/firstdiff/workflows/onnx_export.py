@@ -38,9 +38,18 @@ class ModuleValues:
 
 
 def export_model(
-    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path, opset: int | None = None
+    model: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    path: Path,
+    opset: int | None = None,
+    *,
+    optimize: bool = False,
 ) -> ModuleValues:
-    """Write a model as ONNX, each module's results kept as values; UsageError says why it cannot be exported."""
+    """Write a model as ONNX, each module's results kept as values; UsageError says why it cannot be exported.
+
+    optimize: fold constants and leave out what does nothing, as torch does unless it is told not to
+    """
     need_onnx()
 
     try:
@@ -55,7 +64,7 @@ def export_model(
     failure: Exception | None = None
     for kept in dict.fromkeys(choices):
         try:
-            return _export(model, args, kwargs, path, opset, kept)
+            return _export(model, args, kwargs, path, opset, kept, optimize=optimize)
         except UsageError:
             raise
         except Exception as error:  # torch has many ways to refuse
@@ -70,7 +79,14 @@ def export_model(
 
 
 def _export(
-    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path, opset: int | None, kept: tuple[str, ...]
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    path: Path,
+    opset: int | None,
+    kept: tuple[str, ...],
+    *,
+    optimize: bool,
 ) -> ModuleValues:
     import torch
 
@@ -80,7 +96,7 @@ def _export(
         for entry in _signed(program):
             entry.signature.inputs.clear()  # decompositions rename them, and the exporter checks them
         given = {} if opset is None else {"opset_version": opset}
-        exported: Any = torch.onnx.export(program, dynamo=True, optimize=False, verbose=False, **given)  # type: ignore[arg-type]
+        exported: Any = torch.onnx.export(program, dynamo=True, optimize=optimize, verbose=False, **given)  # type: ignore[arg-type]
         written = exported.model.opset_imports.get("")
         if opset is not None and written != opset:
             raise UsageError(
