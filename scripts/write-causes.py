@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firstdiff.diagnose.pages import pages
+from firstdiff.diagnose.causes import pages
 
 TARGET = Path(__file__).parent.parent / "docs" / "causes.md"
 _HEAD = """# Causes

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from firstdiff.diagnose.pages import pages
+from firstdiff.diagnose.causes import pages
 from firstdiff.diagnose.replayed.norm_eps import NormEps
 
 Run = Callable[..., tuple[int, str, str]]

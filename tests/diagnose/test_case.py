@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from firstdiff.diagnose import Case, diagnose, sites_of
+from firstdiff.diagnose.case import MOST_ELEMENTS, part_in_words, part_to_look_at
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
-from firstdiff.diagnose.sample import MOST_ELEMENTS, part_in_words, part_to_look_at
 from firstdiff.locate import RowGraph, locate
 from firstdiff.trace import Trace
 from tests.diagnose.pairs import randn, traced

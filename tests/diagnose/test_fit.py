@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from firstdiff.diagnose.fit import Floor
+from firstdiff.diagnose.hypothesis import Floor
 
 F32 = np.dtype(np.float32)
 VALUES = np.random.default_rng(0).standard_normal(1000)

@@ -8,7 +8,7 @@ import pytest
 
 from firstdiff import plugins
 from firstdiff.diagnose import Hypothesis
-from firstdiff.diagnose.pages import pages
+from firstdiff.diagnose.causes import pages
 
 ROOT = Path(__file__).parents[2]
 HYPOTHESES: tuple[Hypothesis, ...] = plugins.loaded("hypotheses")

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from firstdiff.diagnose.fit import Fit
-from firstdiff.diagnose.hypothesis import Explanation, Specific
-from firstdiff.diagnose.ranking import MOST_SHOWN, as_diagnoses, ranked
+from firstdiff.diagnose.diagnosis import MOST_SHOWN, as_diagnoses, ranked
+from firstdiff.diagnose.hypothesis import Explanation, Fit, Specific
 
 WRONG = Fit(1000.0, 300.0, 1.0)
 FITS = Fit(0.3, 0.1, 1e-6)

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import firstdiff as fd
-from firstdiff.diagnose.pages import pages
+from firstdiff.diagnose.causes import pages
 from firstdiff.errors import UsageError
 from firstdiff.testing.ports.places import Places
 from firstdiff.testing.ports.port import Wrong, fault

@@ -13,7 +13,7 @@ def causes(
 ) -> None:
     """List the causes that are tested, or explain one."""
     from firstdiff.cli.console import say
-    from firstdiff.diagnose.pages import page_of, pages
+    from firstdiff.diagnose.causes import page_of, pages
     from firstdiff.json_text import to_json
     from firstdiff.reports.terminal import columns
 

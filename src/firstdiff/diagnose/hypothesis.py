@@ -1,4 +1,4 @@
-"""The interface of a hypothesis: one cause, tested on the values of a case."""
+"""Hypotheses: what a test of a cause predicts, and how well the prediction fits."""
 
 from __future__ import annotations
 
@@ -6,15 +6,116 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar
+from math import inf, isfinite
+from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
-from firstdiff.diagnose.fit import Fit
+from firstdiff import dtypes
+from firstdiff.judge.alone import parts_alone
 
 if TYPE_CHECKING:
     from firstdiff.diagnose.case import Case
-    from firstdiff.diagnose.operation import Operation
+    from firstdiff.diagnose.segment import Operation
+
+# what masks put in place of minus infinity: no part of how large values are
+_FILLER = 1e30
+# the greatest of some ten thousand healthy elements stays within so many deviations
+_DEVIATIONS = 6.0
+_LEAST_STEPS = 2.0
+# one rounding is at most half a step
+_LEAST_STEPS_ALONE = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A prediction against the candidate's values.
+
+    worst: the greatest difference in units of the floor: up to 1 it fits, elementwise and everywhere
+    rms: the root of the mean square of all differences, in the same unit
+    max_abs: the greatest difference, in the values' own unit
+    """
+
+    worst: float
+    rms: float
+    max_abs: float
+
+    @property
+    def reaches_floor(self) -> bool:
+        return self.worst <= 1.0
+
+
+@final
+class Floor:
+    """The noise floor `steps * eps * (std + |value|)` of the candidate's values; 0 for integers.
+
+    rounded_once: a prediction must also be within one rounding as a whole, as isolation asks: 1 % on every value of a
+        bf16 tensor is less than the rounding of any of them
+    each_element: the operation is one on each element alone
+    """
+
+    def __init__(
+        self,
+        candidate: np.ndarray,
+        dtype: np.dtype,
+        steps: float,
+        *,
+        rounded_once: bool = False,
+        each_element: bool = False,
+    ) -> None:
+        self._candidate = candidate
+        self.rounded_once = rounded_once
+        self._each_element = each_element
+        self._finite = np.isfinite(candidate)
+        self._all_finite = bool(self._finite.all())
+        self.steps = steps
+        self.dtype = dtype
+        self.allowed = _allowed(candidate, self._finite, steps * dtypes.eps_of(dtype))
+
+    @np.errstate(all="ignore")
+    def fit(self, predicted: np.ndarray) -> Fit:
+        """NaN fits NaN and an infinity itself; another shape, and a number where there is none, fit nowhere."""
+        if predicted.shape != self._candidate.shape:
+            return Fit(inf, inf, inf)
+        difference = np.abs(predicted - self._candidate)
+        if not self._all_finite or not isfinite(float(np.sum(difference))):
+            alike = (predicted == self._candidate) | (np.isnan(predicted) & np.isnan(self._candidate))
+            difference = np.where(alike, 0.0, np.where(np.isnan(difference), inf, difference))
+        if difference.size == 0:
+            return Fit(0.0, 0.0, 0.0)
+        units = np.where(difference == 0, 0.0, difference / self.allowed)
+        worst = float(units.max())
+        if self.rounded_once and worst <= 1.0:
+            parts = parts_alone(predicted, self._candidate, self.dtype, each_element=self._each_element)
+            worst = max([worst, *(part.figure / part.limit for part in parts)])
+        return Fit(worst, float(np.sqrt(np.mean(units * units))), float(difference.max()))
+
+
+@np.errstate(all="ignore")
+def noise_steps(expected: np.ndarray, candidate: np.ndarray, dtype: np.dtype, alone: bool = False) -> float:
+    """Return the steps of a floor above the noise of most elements, once a common factor and offset are taken out.
+
+    alone: expected values come from the candidate's own inputs, so that one operation is all that differs
+    """
+    kept = np.isfinite(expected) & np.isfinite(candidate) & (np.abs(expected) < _FILLER)
+    x, y = expected[kept].real, candidate[kept].real
+    eps = dtypes.eps_of(dtype)
+    spread = float(np.std(x)) if x.size else 0.0
+    if not eps or not spread:
+        return inf
+    factor = float(np.mean((x - x.mean()) * (y - y.mean()))) / spread**2
+    rest = y - y.mean() - factor * (x - x.mean())
+    deviation = 1.4826 * float(np.median(np.abs(rest)))
+    least = _LEAST_STEPS_ALONE if alone else _LEAST_STEPS
+    return max(least, _DEVIATIONS * deviation / (eps * spread))
+
+
+@np.errstate(all="ignore")
+def _allowed(values: np.ndarray, finite: np.ndarray, share: float) -> np.ndarray:
+    kept = values[finite & (np.abs(values) < _FILLER)]
+    top = float(np.max(np.abs(kept), initial=0.0))
+    spread = top * float(np.std(kept / top)) if top else 0.0
+    return np.asarray(share * (spread + np.where(finite, np.abs(values), 0.0)), dtype=np.float64)
 
 
 class Specific(IntEnum):

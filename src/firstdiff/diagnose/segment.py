@@ -1,18 +1,76 @@
-"""The reference's operations from the last rows that the candidate also has to one of its rows, ready to run again."""
+"""Replay part of the model: from a row back to what it was computed from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
-from firstdiff.diagnose.moving import Move, find_move
-from firstdiff.diagnose.scene import Scene
-from firstdiff.errors import ReadError
+from firstdiff.diagnose.rows import Scene
+from firstdiff.errors import ReadError, UsageError
 from firstdiff.ops import NotReplayable, Plan, plans, reproduce
 from firstdiff.trace import Record
+
+Move = Callable[[np.ndarray], np.ndarray]
+
+# sorting more than this takes long
+_MOST_ELEMENTS = 1 << 21
+# values that come twice leave open which of them went where
+_MOST_TWINS = 0.001
+
+
+def find_move(source: np.ndarray, result: np.ndarray) -> Move | None:
+    """A function that takes the elements of the result out of the source; None where they are not all in it."""
+    if source.size == result.size and np.array_equal(source.reshape(result.shape), result):
+        return lambda array: array.reshape(result.shape)
+    if max(source.size, result.size) > _MOST_ELEMENTS or not source.size or not result.size:
+        return None
+    index = _split_and_turned(source, result)
+    index = _by_value(source, result) if index is None else index
+    if index is None:
+        return None
+    return lambda array: np.asarray(array).reshape(-1)[index]
+
+
+def _split_and_turned(source: np.ndarray, result: np.ndarray) -> np.ndarray | None:
+    """Heads split off an axis and moved to the front, or back."""
+    if source.size != result.size:
+        return None
+    numbers = np.arange(source.size)
+    whole = tuple(size for size in result.shape)
+    for order in _ORDERS.get(result.ndim, ()):
+        shape = tuple(whole[order.index(axis)] for axis in range(len(whole)))
+        moved = source.reshape(shape).transpose(order)
+        if np.array_equal(moved, result):
+            return numbers.reshape(shape).transpose(order)
+    for order in _ORDERS.get(source.ndim, ()):
+        if np.array_equal(source.transpose(order).reshape(result.shape), result):
+            return numbers.reshape(source.shape).transpose(order).reshape(result.shape)
+    return None
+
+
+# result axis -> source axis
+_ORDERS: dict[int, tuple[tuple[int, ...], ...]] = {
+    2: ((1, 0),),
+    3: ((0, 2, 1), (1, 0, 2), (2, 0, 1), (1, 2, 0)),
+    4: ((0, 2, 1, 3), (0, 2, 3, 1), (0, 1, 3, 2), (0, 3, 1, 2)),
+}
+
+
+def _by_value(source: np.ndarray, result: np.ndarray) -> np.ndarray | None:
+    if source.dtype != result.dtype or source.dtype.kind not in "fiu":
+        return None
+    flat, wanted = source.reshape(-1), result.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    ordered = flat[order]
+    twins = np.count_nonzero(ordered[1:] == ordered[:-1])
+    if twins > _MOST_TWINS * flat.size:
+        return None
+    at = np.minimum(np.searchsorted(ordered, wanted), flat.size - 1)
+    return order[at].reshape(result.shape) if np.array_equal(ordered[at], wanted) else None
+
 
 _MOST_STEPS = 16
 _Outputs = dict[str, np.ndarray]
@@ -164,3 +222,66 @@ class Segment:
         if node.record.slot not in outputs:
             raise ValueError(f"output {node.record.slot} is not one that is computed again")
         return outputs[node.record.slot]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """One operation that the row of a case is computed by.
+
+    key: the row of the reference whose operation it is; the case's own, or one before it that the candidate lacks
+    op: the kind as recorded
+    plan: the operation as the reference's own output confirmed it, on the candidate's inputs
+    own_inputs: whether these are the candidate's; else the reference's, which match them
+    finish: from the operation's output to the case's row, in `case.candidate`'s layout and part
+    """
+
+    key: str
+    op: str
+    plan: Plan
+    own_inputs: bool
+    finish: Callable[[dict[str, np.ndarray]], np.ndarray | None]
+
+    @property
+    def function(self) -> Any:
+        """The operator: one of `firstdiff.ops`."""
+        return self.plan.function
+
+    def run(self, plan: Plan | None = None) -> np.ndarray | None:
+        """Return the row that the candidate would have with this operation; None if it cannot be computed."""
+        try:
+            return self.finish((plan or self.plan).run())
+        except (ValueError, IndexError, UsageError):
+            return None
+
+    def with_plan(self, plan: Plan) -> Operation:
+        """The same with the change made for good."""
+        return replace(self, plan=plan)
+
+
+_Part = tuple[slice, ...]
+
+
+def operations_of(scene: Scene, place: int, part: _Part) -> tuple[Operation, ...]:
+    """The operation of the row itself, then those before it that the candidate has no rows of.
+
+    part: what is looked at of the row
+    """
+    row = scene.rows[place]
+    if row.record is None or row.is_evidence:
+        return ()
+    try:
+        segment = Segment(scene, place)
+        if not segment.complete:
+            return ()
+        return tuple(_operation(scene, segment, step, part) for step in segment.steps())
+    except (ReadError, ValueError):
+        return ()
+
+
+def _operation(scene: Scene, segment: Segment, step: Step, part: _Part) -> Operation:
+    def finish(outputs: dict[str, np.ndarray]) -> np.ndarray | None:
+        found = segment.result({step.place: outputs})
+        return found[part] if found.ndim == len(part) else None
+
+    key = scene.rows[step.place].key
+    return Operation(key, step.record.op or "", segment.plan(step), segment.own_inputs, finish)

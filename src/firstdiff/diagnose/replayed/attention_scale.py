@@ -8,8 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
-from firstdiff.diagnose.solving import solve_setting
+from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant, solve_setting
 from firstdiff.ops import Plan, arithmetic, attention, softmax
 
 _ATTENTION = (attention.attention, attention.attention_weights, attention.multi_head_attention)

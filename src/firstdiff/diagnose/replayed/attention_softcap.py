@@ -7,9 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
+from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant, solve_setting
 from firstdiff.diagnose.replayed.masks import is_mask
-from firstdiff.diagnose.solving import solve_setting
 from firstdiff.dtypes import doubles
 from firstdiff.ops import Plan, arithmetic, attention, shaping, softmax
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
-from firstdiff.diagnose.solving import solve_setting
+from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant, solve_setting
 from firstdiff.ops import norms
 
 _USUAL = (1e-5, 1e-6, 1e-12, 1e-8, 1e-3, 1e-7, 1e-4, 1e-2, 0.0)

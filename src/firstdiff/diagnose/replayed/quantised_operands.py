@@ -9,7 +9,7 @@ import numpy as np
 
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation
-from firstdiff.diagnose.scene import as_recorded
+from firstdiff.diagnose.rows import as_recorded
 from firstdiff.dtypes import doubles
 from firstdiff.errors import UsageError
 from firstdiff.ops import NotReplayable, plans

@@ -7,8 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
-from firstdiff.diagnose.solving import solve_setting
+from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant, solve_setting
 from firstdiff.dtypes import doubles
 from firstdiff.ops import Plan, arithmetic, rotary
 

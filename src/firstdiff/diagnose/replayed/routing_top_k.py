@@ -10,8 +10,7 @@ import numpy as np
 
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
-from firstdiff.diagnose.fit import Fit
-from firstdiff.diagnose.hypothesis import Explanation
+from firstdiff.diagnose.hypothesis import Explanation, Fit
 from firstdiff.dtypes import doubles
 from firstdiff.ops import selecting
 

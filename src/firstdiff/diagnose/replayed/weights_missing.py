@@ -10,8 +10,7 @@ import numpy as np
 
 from firstdiff.diagnose.case import Both, Case
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
-from firstdiff.diagnose.fit import Fit
-from firstdiff.diagnose.hypothesis import Explanation, Specific
+from firstdiff.diagnose.hypothesis import Explanation, Fit, Specific
 from firstdiff.diagnose.replayed.fresh import fresh_outputs, fresh_words
 from firstdiff.dtypes import doubles
 from firstdiff.ops import linear

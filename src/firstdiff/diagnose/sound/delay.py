@@ -10,8 +10,7 @@ import numpy as np
 from firstdiff.audio import Sound, sound_of
 from firstdiff.audio.sound import Shifted
 from firstdiff.diagnose.case import Case
-from firstdiff.diagnose.fit import Fit
-from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
+from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis
 from firstdiff.diagnose.sound.waves import Waves, is_sound, shifted
 
 _LEAST_GAIN = 1e-3

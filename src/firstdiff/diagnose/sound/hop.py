@@ -7,8 +7,7 @@ from math import inf
 from typing import Final
 
 from firstdiff.diagnose.case import Case
-from firstdiff.diagnose.fit import Fit
-from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
+from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis
 
 _USUAL = (80, 100, 110, 120, 128, 160, 200, 220, 240, 256, 275, 276, 300, 320, 441, 480, 512, 600, 640, 882, 960, 1024)
 _NEAR = 0.003

@@ -11,7 +11,7 @@ import numpy as np
 
 from firstdiff.audio.sound import sample_axis
 from firstdiff.diagnose.case import Case
-from firstdiff.diagnose.fit import Fit
+from firstdiff.diagnose.hypothesis import Fit
 
 _SAID = "sound"
 

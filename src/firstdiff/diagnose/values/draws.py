@@ -12,8 +12,7 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
-from firstdiff.diagnose.fit import Fit
-from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
+from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis, Specific
 from firstdiff.diagnose.values.sides import Sides
 from firstdiff.diagnose.values.uniform_noise import gumbel_draw, is_gumbel_draw
 from firstdiff.dtypes import doubles

@@ -9,8 +9,7 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
-from firstdiff.diagnose.fit import Fit
-from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
+from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis, Specific
 
 _LEAST = 4
 _FILLER = -9e3

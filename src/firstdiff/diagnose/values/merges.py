@@ -10,8 +10,7 @@ from typing import Final
 import numpy as np
 
 from firstdiff.diagnose.case import Case
-from firstdiff.diagnose.fit import Fit
-from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
+from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis
 from firstdiff.diagnose.values.ids import are_ids
 
 _Span = tuple[int, ...]

@@ -11,8 +11,7 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
-from firstdiff.diagnose.fit import Fit
-from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
+from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis, Specific
 from firstdiff.diagnose.values.mixtures import Mixture, mixture_of
 from firstdiff.diagnose.values.schedules import is_schedule, shape_of
 from firstdiff.diagnose.values.sides import Sides

@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 
 from firstdiff.diagnose.case import Case
-from firstdiff.diagnose.fit import Fit
-from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
+from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis
 from firstdiff.dtypes import doubles
 
 _LEAST = 2

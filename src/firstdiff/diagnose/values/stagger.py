@@ -10,7 +10,7 @@ import numpy as np
 
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
-from firstdiff.diagnose.nearby import Again
+from firstdiff.diagnose.rows import Again
 from firstdiff.diagnose.values.uniform_noise import staggered
 
 _FARTHEST = 8

@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 
 from firstdiff.diagnose.case import Case
-from firstdiff.diagnose.fit import Fit
-from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
+from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis, Specific
 from firstdiff.diagnose.values.sides import Sides
 
 _LEAST = 32

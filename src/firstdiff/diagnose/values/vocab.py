@@ -10,8 +10,7 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
-from firstdiff.diagnose.fit import Fit
-from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
+from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis
 from firstdiff.diagnose.values.ids import are_ids
 from firstdiff.diagnose.values.lines import Lines
 from firstdiff.diagnose.values.orders import order_along

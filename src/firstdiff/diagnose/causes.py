@@ -1,4 +1,4 @@
-"""The help page of every cause, from the docstrings of its hypotheses."""
+"""The page of every cause code."""
 
 from __future__ import annotations
 
