@@ -7,7 +7,7 @@ import numpy as np
 from firstdiff.schema import Comparison, Pair, Side, Summary
 from firstdiff.server.result_tables import RowLine, line_of
 from firstdiff.store import Given, Outcome
-from firstdiff.store.results import Written, write_result
+from firstdiff.store.results import ResultFiles, write_result
 from tests.server.conftest import Page, write_folder
 
 
@@ -97,7 +97,7 @@ def test_ten_thousand_rows_and_two_hundred_comparisons(page: Page) -> None:
     owner = store.own()
     job = store.comparisons.claim(owner.id)
     assert job is not None
-    write_result(store.home.result(job.id, job.run), Written(whole, map(line_of, rows), {}, {}, {}))
+    write_result(store.home.result(job.id, job.run), ResultFiles(whole, map(line_of, rows), {}, {}, {}))
     store.comparisons.finish(job, owner.id, Outcome(verdict="not_compared", summary=summary, first=None))
     owner.close()
     assert [entry["id"] for entry in page.get("/comparisons")["comparisons"]] == ids[::-1]

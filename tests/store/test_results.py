@@ -10,14 +10,16 @@ from firstdiff.comparing import compare
 from firstdiff.errors import UsageError
 from firstdiff.json_text import plain
 from firstdiff.schema import Note
-from firstdiff.store.results import GoneError, Result, Written, write_result
+from firstdiff.store.results import GoneError, Result, ResultFiles, write_result
 
 
 def written(folder: Path) -> tuple[Result, object]:
     reference = {"a": np.array([1.0, np.nan, np.inf]), "b": np.arange(6).reshape(2, 3), "c": np.array([1 + 2j])}
     candidate = {"a": np.array([1.5, 1.0, np.inf]), "b": np.arange(6).reshape(2, 3), "c": np.array([2 + 2j])}
     comparison = compare(reference, candidate)
-    write_result(folder, Written(comparison, ["a line"], {"reference": ["a tensor"]}, {1: "third"}, {"layers": [0]}))
+    write_result(
+        folder, ResultFiles(comparison, ["a line"], {"reference": ["a tensor"]}, {1: "third"}, {"layers": [0]})
+    )
     return Result(folder), comparison
 
 
@@ -56,7 +58,7 @@ def test_a_result_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
         raise RuntimeError("the power went")
 
     with pytest.raises(RuntimeError):
-        write_result(tmp_path / "y", Written(comparison, lines(), {}, {}, {}))
+        write_result(tmp_path / "y", ResultFiles(comparison, lines(), {}, {}, {}))
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     with pytest.raises(GoneError, match="run the comparison again"):
         Result(tmp_path / "y").head()

@@ -14,7 +14,7 @@ from firstdiff.errors import UsageError
 from firstdiff.trace import ArraySource, Source
 from firstdiff.viewing import (
     Cut,
-    Sought,
+    ElementQuery,
     common_mappings,
     histograms,
     largest,
@@ -183,21 +183,21 @@ def test_whole_numbers_beyond_float64_are_told_apart() -> None:
     ours, theirs = np.array([2**53, 2**62], np.int64), np.array([2**53 + 1, 2**62], np.int64)
     (found,) = largest(source(ours), source(theirs), 5)
     assert (found.index, found.reference, found.candidate, found.difference) == ((0,), 2**53, 2**53 + 1, 1.0)
-    (exact,) = search((source(theirs),), Sought("value", low=2**53 + 1))
+    (exact,) = search((source(theirs),), ElementQuery("value", low=2**53 + 1))
     assert exact.flat == 0
 
 
 @pytest.mark.parametrize(
     ("sought", "places"),
     [
-        (Sought("value", low=0.1), [1]),
-        (Sought("range", low=1.0), [3, 5]),
-        (Sought("range", low=-1.0, high=0.05), [0, 4]),
-        (Sought("nan"), [2]),
-        (Sought("inf"), [5]),
+        (ElementQuery("value", low=0.1), [1]),
+        (ElementQuery("range", low=1.0), [3, 5]),
+        (ElementQuery("range", low=-1.0, high=0.05), [0, 4]),
+        (ElementQuery("nan"), [2]),
+        (ElementQuery("inf"), [5]),
     ],
 )
-def test_a_search_goes_on_from_where_it_was(sought: Sought, places: list[int]) -> None:
+def test_a_search_goes_on_from_where_it_was(sought: ElementQuery, places: list[int]) -> None:
     values = np.array([0.0, 0.1, np.nan, 3.0, -0.5, np.inf], ml_dtypes.bfloat16)
     found, after = [], -1
     while items := search((source(values),), sought, after=after):
@@ -209,7 +209,7 @@ def test_a_search_goes_on_from_where_it_was(sought: Sought, places: list[int]) -
 def test_mismatches_are_found_by_what_is_allowed() -> None:
     ours, theirs = np.array([1.0, 100.0, np.nan, 2.0]), np.array([1.2, 101.0, np.nan, np.nan])
     for equal_nan, places in ((False, [0, 2, 3]), (True, [0, 3])):
-        sought = Sought("mismatch", atol=0.1, rtol=0.02, equal_nan=equal_nan)
+        sought = ElementQuery("mismatch", atol=0.1, rtol=0.02, equal_nan=equal_nan)
         assert [found.flat for found in search((source(ours), source(theirs)), sought, count=9)] == places
 
 

@@ -3,14 +3,14 @@
 from firstdiff.diagnose.case import Both, Case
 from firstdiff.diagnose.diagnosis import Diagnosed, diagnose, sites_of
 from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis, Specific
-from firstdiff.diagnose.rows import Earlier, Nearby
+from firstdiff.diagnose.rows import EarlierTensor, Nearby
 from firstdiff.diagnose.segment import Operation
 
 __all__ = [
     "Both",
     "Case",
     "Diagnosed",
-    "Earlier",
+    "EarlierTensor",
     "Explanation",
     "Fit",
     "Hypothesis",

@@ -72,7 +72,7 @@ _FEW_STEPS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class SiblingTensor:
     """The reference's part of another input, or output, of the same call, float64, cut like the case is."""
 
     key: str
@@ -81,7 +81,7 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class Instead:
+class AlternativeOutput:
     """Two outputs of one call, as the candidate has them: the one that goes into the row, and another of its shape."""
 
     key: str
@@ -91,7 +91,7 @@ class Instead:
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierTensor:
     """The candidate's part of a row that comes before the case, float64, cut like the case is."""
 
     key: str
@@ -102,7 +102,7 @@ class Earlier:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class OtherCall:
     """Both sides of the same tensor in another call or at another step, float64, cut like the case is.
 
     later: how many calls or steps further on; below 0 for one before
@@ -127,7 +127,7 @@ class Nearby:
         self._row = scene.rows[place]
         self._part = part
 
-    def earlier(self) -> Iterator[Earlier]:
+    def earlier(self) -> Iterator[EarlierTensor]:
         """Rows of the same shape that come before this one, the last first."""
         shape = self._row.sources[1].shape if self._row.sources else None
         for at in range(self._place - 1, max(-1, self._place - 1 - _MOST_EARLIER), -1):
@@ -135,9 +135,9 @@ class Nearby:
             if row.is_evidence or row.sources is None or not row.sources[0].shape == row.sources[1].shape == shape:
                 continue
             reference, candidate = (doubles(source.view()[self._part]) for source in row.sources)
-            yield Earlier(row.key, row.name, row.record.op if row.record else None, candidate, reference)
+            yield EarlierTensor(row.key, row.name, row.record.op if row.record else None, candidate, reference)
 
-    def again(self) -> list[Again]:
+    def again(self) -> list[OtherCall]:
         """The same tensor in the other calls of its module, or at the other steps, in order."""
         record, role = self._row.record, self._row.role
         if record is None or self._row.is_evidence:
@@ -151,7 +151,7 @@ class Nearby:
         shape = self._row.sources[1].shape if self._row.sources else None
         own = next(count for count, (at, _) in enumerate(found) if at == self._place)
         return [
-            Again(row.key, count - own, *(doubles(source.view()[self._part]) for source in row.sources))
+            OtherCall(row.key, count - own, *(doubles(source.view()[self._part]) for source in row.sources))
             for count, (at, row) in enumerate(found)
             if at != self._place and row.sources and row.sources[0].shape == row.sources[1].shape == shape
         ]
@@ -172,14 +172,14 @@ class Nearby:
                 return True
         return False
 
-    def beside(self) -> Iterator[Beside]:
+    def beside(self) -> Iterator[SiblingTensor]:
         """The other inputs of the same call, or the other outputs, that have as many axes as this one."""
         if self._row.record is None or self._row.is_evidence:
             return
         call = self._scene.graph.calls.of(self._place)
         yield from self._as_beside(call.inputs if self._row.role == "input" else call.outputs)
 
-    def parts(self) -> Iterator[Beside]:
+    def parts(self) -> Iterator[SiblingTensor]:
         """For an input that is one of several outputs of a call, the others: what else it might have been given."""
         if self._row.record is None or self._row.role != "input":
             return
@@ -188,7 +188,7 @@ class Nearby:
             if len(outputs) > 1 and at in outputs:
                 yield from self._as_beside([other for other in outputs if other != at])
 
-    def instead(self) -> Iterator[Instead]:
+    def instead(self) -> Iterator[AlternativeOutput]:
         """For each input that is one of several outputs of a call, the others of its shape that the candidate has."""
         values = self._scene.values
         slots = values.slots(self._place) if self._row.role != "input" and not self._row.is_evidence else {}
@@ -199,9 +199,9 @@ class Nearby:
                 other = values.candidate(at) if at != given and self._scene.rows[at].compared else None
                 if own is not None and other is not None and other.shape == own.shape:
                     keys = self._scene.rows[given].key, self._scene.rows[at].key
-                    yield Instead(*keys, own, other)
+                    yield AlternativeOutput(*keys, own, other)
 
-    def overwritten(self) -> Iterator[Instead]:
+    def overwritten(self) -> Iterator[AlternativeOutput]:
         """For each input, what the candidate computed before and would fit into the same memory, the last first."""
         values, rows = self._scene.values, self._scene.rows
         slots = values.slots(self._place) if self._row.role != "input" and not self._row.is_evidence else {}
@@ -217,20 +217,20 @@ class Nearby:
             for at in islice(fitting, _MOST_IN_PLACE):
                 other = values.candidate(at)
                 if other is not None and other.size == own.size and not np.array_equal(other.reshape(own.shape), own):
-                    yield Instead(rows[given].key, rows[at].key, own, other.reshape(own.shape))
+                    yield AlternativeOutput(rows[given].key, rows[at].key, own, other.reshape(own.shape))
 
     def _fits(self, at: int, own: np.ndarray) -> bool:
         source = self._scene.rows[at].sources
         return source is not None and source[1].size == own.size and source[1].dtype == own.dtype
 
-    def _as_beside(self, places: Sequence[int]) -> Iterator[Beside]:
+    def _as_beside(self, places: Sequence[int]) -> Iterator[SiblingTensor]:
         for at in places:
             row = self._scene.rows[at]
             if at == self._place or row.record is None or row.reference is None or row.reference.source is None:
                 continue
             values = self._scene.values.reference(at)
             if values.ndim == len(self._part):
-                yield Beside(row.key, row.record.slot, doubles(values[self._part]))
+                yield SiblingTensor(row.key, row.record.slot, doubles(values[self._part]))
 
     def let_pass(self) -> set[int]:
         """Places of rows that lead to this one and match."""

@@ -11,7 +11,7 @@ from firstdiff.readers.archive import archive_kind, open_archive
 from firstdiff.readers.blob import Blob, Extent, StoredBlob, file_blob
 from firstdiff.readers.format import Progress, format_of, open_plain, open_single
 from firstdiff.readers.recorded import is_recorded, open_recorded
-from firstdiff.readers.tree import Refusal, Tree, is_junk, open_folder, safe_name
+from firstdiff.readers.tree import RejectedMember, Tree, is_junk, open_folder, safe_name
 from firstdiff.trace import Trace
 from firstdiff.trace.order import OrderRule
 
@@ -51,19 +51,19 @@ def open_files(
     files: each file's own name, with `/` between folders, and where it is
     """
     blobs: list[Blob] = []
-    refusals: list[Refusal] = []
+    refusals: list[RejectedMember] = []
     for name, path in files:
         plain = name.replace("\\", "/")
         try:
             safe = safe_name(plain)
             blobs.append(StoredBlob(safe, safe, Extent(str(path), 0, file_blob(path).size)))
         except ReadError as error:
-            refusals.append(Refusal(plain, type(error)(error.finding)))
+            refusals.append(RejectedMember(plain, type(error)(error.finding)))
     try:
         if len(files) == 1 and blobs:
             return _open_blob(blobs[0], order, progress)
         wanted = tuple(blob for blob in blobs if not is_junk(blob.name))
-        return _open_tree(Tree(label, wanted, tuple(refusals)).without_twins(), order, progress)
+        return _open_tree(Tree(label, wanted, tuple(refusals)).drop_duplicate_names(), order, progress)
     except ReadError as error:
         raise error.named(label) from error
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 from firstdiff.errors import ReadError, RefusedError
 from firstdiff.readers import unpack
 from firstdiff.readers.blob import Blob, Extent, ExtentFile, PackedBlob, StoredBlob
-from firstdiff.readers.tree import Refusal, Tree, is_junk, safe_name
+from firstdiff.readers.tree import RejectedMember, Tree, is_junk, safe_name
 from firstdiff.settings import Limits
 
 if TYPE_CHECKING:
@@ -306,13 +306,13 @@ def _tree(
     label: str, members: Iterable[tuple[str, int, Callable[[str], Blob]]], warnings: tuple[str, ...] = ()
 ) -> Tree:
     blobs: list[Blob] = []
-    refusals: list[Refusal] = []
+    refusals: list[RejectedMember] = []
     for given, mode, open_it in members:
         try:
             blobs.append(open_it(safe_name(given, mode)))
         except ReadError as error:
-            refusals.append(Refusal(given, type(error)(error.finding)))
-    return Tree(label, tuple(blobs), tuple(refusals), warnings).without_twins()
+            refusals.append(RejectedMember(given, type(error)(error.finding)))
+    return Tree(label, tuple(blobs), tuple(refusals), warnings).drop_duplicate_names()
 
 
 def _mode_of(member: tarfile.TarInfo) -> int:

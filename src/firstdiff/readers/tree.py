@@ -18,7 +18,7 @@ _JUNK_FOLDERS = {"__MACOSX", "__pycache__"}
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
-class Refusal(NamedTuple):
+class RejectedMember(NamedTuple):
     """A member that is there and will not be read."""
 
     name: str
@@ -28,14 +28,14 @@ class Refusal(NamedTuple):
 class Tree(NamedTuple):
     label: str
     blobs: tuple[Blob, ...]
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[RejectedMember, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def without_twins(self) -> Tree:
+    def drop_duplicate_names(self) -> Tree:
         """A name that stands for two members stands for neither."""
         counts = Counter(blob.name for blob in self.blobs)
         twins = [name for name, count in counts.items() if count > 1]
-        refusals = [Refusal(name, RefusedError(f"is in the archive {counts[name]} times")) for name in twins]
+        refusals = [RejectedMember(name, RefusedError(f"is in the archive {counts[name]} times")) for name in twins]
         blobs = tuple(blob for blob in self.blobs if counts[blob.name] == 1)
         return self._replace(blobs=blobs, refusals=(*self.refusals, *refusals))
 
@@ -84,7 +84,7 @@ def printable(names: Iterable[str], most: int = 3) -> str:
 def open_folder(path: Path) -> Tree:
     """Every plain file below a folder. Links to files are followed; links to folders are not, and are named."""
     blobs: list[StoredBlob] = []
-    refusals: list[Refusal] = []
+    refusals: list[RejectedMember] = []
     warnings: list[str] = []
     root = str(path)
     for entry in _files_below(root, warnings):
@@ -94,10 +94,10 @@ def open_folder(path: Path) -> Tree:
         try:
             status = entry.stat()
         except OSError:
-            refusals.append(Refusal(name, ReadError("is a link that leads nowhere")))
+            refusals.append(RejectedMember(name, ReadError("is a link that leads nowhere")))
             continue
         if not entry.is_file():
-            refusals.append(Refusal(name, ReadError("is not a plain file")))
+            refusals.append(RejectedMember(name, ReadError("is not a plain file")))
             continue
         blobs.append(StoredBlob(name, entry.path, Extent(entry.path, 0, status.st_size)))
     return Tree(root, tuple(blobs), tuple(refusals), tuple(warnings))

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from firstdiff import __version__
 from firstdiff.server.context import Context
 from firstdiff.server.guard import Guard
-from firstdiff.server.responses import ERRORS, add_error_answers
+from firstdiff.server.responses import ERRORS, add_error_handlers
 from firstdiff.server.routes import (
     audio,
     comparisons,
@@ -84,7 +84,7 @@ def create_app(context: Context | None = None) -> FastAPI:
     for module in _ROUTERS:
         api.include_router(module.router)
     app.include_router(api)
-    add_error_answers(app)
+    add_error_handlers(app)
     add_pages(app)
     if context is not None:
         app.state.context = context

@@ -10,7 +10,7 @@ from typing import Annotated, final
 import numpy as np
 from fastapi import Depends, Request
 
-from firstdiff.server.responses import GaveUpError
+from firstdiff.server.responses import ClientDisconnectedError
 from firstdiff.trace import Index, Source
 
 
@@ -32,7 +32,7 @@ async def _gone(request: Request) -> AsyncIterator[threading.Event]:
 def must_be_wanted(gone: threading.Event) -> None:
     """Raise GaveUpError if the client disconnected while its request was queued."""
     if gone.is_set():
-        raise GaveUpError("the client closed the connection")
+        raise ClientDisconnectedError("the client closed the connection")
 
 
 # set once whoever asked has gone
@@ -40,7 +40,7 @@ Gone = Annotated[threading.Event, Depends(_gone)]
 
 
 @final
-class WantedSource(Source):
+class CancellableSource(Source):
     """A source whose reads raise GaveUpError once the client has disconnected, which ends long work."""
 
     def __init__(self, source: Source, gone: threading.Event) -> None:

@@ -33,7 +33,7 @@ class TooLargeError(FirstdiffError):
     """More than one answer may hold."""
 
 
-class GaveUpError(FirstdiffError):
+class ClientDisconnectedError(FirstdiffError):
     """The client closed the connection."""
 
 
@@ -49,7 +49,7 @@ _CODES: tuple[tuple[type[FirstdiffError], int], ...] = (
     (GoneError, 410),
     (ReadError, 409),
     (TooLargeError, 413),
-    (GaveUpError, 499),
+    (ClientDisconnectedError, 499),
     (DigestError, 422),
     (ForbiddenError, 403),
     (UsageError, 400),
@@ -76,7 +76,7 @@ def download(text: str | bytes, name: str, media_type: str) -> Response:
     return Response(text, media_type=media_type, headers=headers)
 
 
-def add_error_answers(app: FastAPI) -> None:
+def add_error_handlers(app: FastAPI) -> None:
     """Every error leaves as {"error": …}."""
     app.add_exception_handler(FirstdiffError, _mendable)
     app.add_exception_handler(RequestValidationError, _malformed)

@@ -18,7 +18,7 @@ from firstdiff.pairing import PairingOptions, exact, layer_stage, normalised, pa
 from firstdiff.reports.sentences import divergence
 from firstdiff.schema import Comparison, Pair, Status
 from firstdiff.store.entry import Kind, Outcome
-from firstdiff.store.results import Result, Written, write_result
+from firstdiff.store.results import Result, ResultFiles, write_result
 from firstdiff.trace import Trace
 
 # names alone: a row does not say how its third tensor was found, so that none may be guessed
@@ -86,7 +86,7 @@ def write_tables(folder: Path, kind: Kind, comparison: Comparison, traces: Mappi
     tensors = {side: _tensors(comparison, side, trace) for side, trace in traces.items()}
     equal_nan = bool(comparison.settings.get("equal_nan"))
     lines = [line_of(pair, equal_nan=equal_nan) for pair in comparison.pairs]
-    write_result(folder, Written(comparison, lines, tensors, third, choices_of(lines)))
+    write_result(folder, ResultFiles(comparison, lines, tensors, third, choices_of(lines)))
     first = comparison.first_divergence
     return Outcome(
         verdict=None if kind == "look" else comparison.verdict,

@@ -10,7 +10,7 @@ from firstdiff.align import Alignment
 from firstdiff.errors import FirstdiffError, ReadError, UsageError
 from firstdiff.measure.numerics import scalar
 from firstdiff.schema import Pair, TensorInfo
-from firstdiff.server.cancellation import WantedSource
+from firstdiff.server.cancellation import CancellableSource
 from firstdiff.server.context import Context
 from firstdiff.server.responses import ConflictError
 from firstdiff.server.trace_cache import OpenSides
@@ -113,7 +113,7 @@ class RowTensors:
         return [side for side, source in now if then[side] is not None and not _is(source, metrics.argmax, then[side])]
 
     def _wanted(self, source: Source) -> Source:
-        return source if self._gone is None else WantedSource(source, self._gone)
+        return source if self._gone is None else CancellableSource(source, self._gone)
 
     def _tensors(self, side: SideName) -> list[Tensor]:
         info = self.info(side)

@@ -52,7 +52,7 @@ class Task:
 
 @final
 @dataclass
-class Teller:
+class ProgressReporter:
     """Writes progress, not too often."""
 
     out: IO[str]
@@ -97,7 +97,7 @@ class Teller:
         self.out.flush()
 
 
-def run(task: Task, tell: Teller) -> Outcome:
+def run(task: Task, tell: ProgressReporter) -> Outcome:
     """Compare, write the result, and return what the list shows of it."""
     job = task.job
     traces, unopened = _open(task, tell)
@@ -113,7 +113,7 @@ def run(task: Task, tell: Teller) -> Outcome:
     return write_tables(Path(task.folder), job.kind, comparison, traces)
 
 
-def _open(task: Task, tell: Teller) -> tuple[dict[str, Trace], list[str]]:
+def _open(task: Task, tell: ProgressReporter) -> tuple[dict[str, Trace], list[str]]:
     """The traces, and what to say of a third one that is only looked at and cannot be opened."""
     traces: dict[str, Trace] = {}
     unopened: list[str] = []
@@ -143,7 +143,7 @@ def main() -> None:
     task = from_plain(Task, json.loads(sys.stdin.readline()))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        said: dict[str, Any] = {"done": run(task, Teller(out))}
+        said: dict[str, Any] = {"done": run(task, ProgressReporter(out))}
     except FirstdiffError as error:
         said = {"error": str(error)}
     except MemoryError:

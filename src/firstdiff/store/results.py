@@ -30,7 +30,7 @@ class GoneError(FirstdiffError):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ResultFiles:
     """The content of a result to write.
 
     rows: a slim line for each pair
@@ -46,7 +46,7 @@ class Written:
     choices: Mapping[str, Any]
 
 
-def write_result(folder: Path, result: Written) -> None:
+def write_result(folder: Path, result: ResultFiles) -> None:
     """Write into a folder beside, then rename: whoever sees the folder sees all of it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}.part-"))

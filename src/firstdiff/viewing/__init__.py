@@ -1,7 +1,7 @@
 """Views of tensors for the page: slices, overviews, largest differences, profiles, manual mappings."""
 
 from firstdiff.viewing.distribution import Histogram, Profile, histograms, profile, scatter
-from firstdiff.viewing.elements import Element, Sought, largest, search
+from firstdiff.viewing.elements import Element, ElementQuery, largest, search
 from firstdiff.viewing.mapping import MappedView, TriedMapping, common_mappings, mapped_view
 from firstdiff.viewing.overview import overview
 from firstdiff.viewing.slice import Cut
@@ -9,10 +9,10 @@ from firstdiff.viewing.slice import Cut
 __all__ = [
     "Cut",
     "Element",
+    "ElementQuery",
     "Histogram",
     "MappedView",
     "Profile",
-    "Sought",
     "TriedMapping",
     "common_mappings",
     "histograms",

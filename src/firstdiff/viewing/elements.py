@@ -31,7 +31,7 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class ElementQuery:
     """A query for elements.
 
     side: which of the two sources `value`, `range`, `nan` and `inf` look at
@@ -64,7 +64,7 @@ def largest(reference: Source, candidate: Source, count: int) -> list[Element]:
     return [element(reference, candidate, int(place)) for place in places]
 
 
-def search(sources: tuple[Source, ...], sought: Sought, *, after: int = -1, count: int = 1) -> list[Element]:
+def search(sources: tuple[Source, ...], sought: ElementQuery, *, after: int = -1, count: int = 1) -> list[Element]:
     """The next elements behind `after` that fit."""
     reference, candidate = sources[0], sources[-1]
     found: list[Element] = []
@@ -108,19 +108,19 @@ def _windows(reference: Source, candidate: Source, begin: int = 0) -> Iterator[t
 Fits = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def _fitting(sought: Sought) -> Fits:
+def _fitting(sought: ElementQuery) -> Fits:
     if sought.kind == "mismatch":
         return lambda reference, candidate: _outside(reference, candidate, sought)
     return lambda reference, candidate: _wanted((reference, candidate)[sought.side], sought)
 
 
-def _outside(reference: np.ndarray, candidate: np.ndarray, sought: Sought) -> np.ndarray:
+def _outside(reference: np.ndarray, candidate: np.ndarray, sought: ElementQuery) -> np.ndarray:
     allowed = sought.atol + sought.rtol * np.abs(to_numbers(reference))
     outside = weight(difference(reference, candidate)) > np.where(np.isfinite(allowed), allowed, 0.0)
     return outside if sought.equal_nan else outside | np.isnan(real(reference))
 
 
-def _wanted(values: np.ndarray, sought: Sought) -> np.ndarray:
+def _wanted(values: np.ndarray, sought: ElementQuery) -> np.ndarray:
     if sought.kind == "value":
         return _equal(values, 0.0 if sought.low is None else sought.low)
     numbers = real(values)

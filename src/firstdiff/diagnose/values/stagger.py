@@ -10,7 +10,7 @@ import numpy as np
 
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
-from firstdiff.diagnose.rows import Again
+from firstdiff.diagnose.rows import OtherCall
 from firstdiff.diagnose.values.uniform_noise import staggered
 
 _FARTHEST = 8
@@ -90,7 +90,7 @@ class ScoreStagger(Hypothesis):
             )
 
 
-def _others_agree(again: list[Again], later: int) -> tuple[int, int]:
+def _others_agree(again: list[OtherCall], later: int) -> tuple[int, int]:
     """Return how many other steps of the candidate equal the reference's at distance `later`, and how many have one."""
     reference = {one.later: one.reference for one in again}
     pairs = [(one.candidate, reference[one.later + later]) for one in again if one.later + later in reference]

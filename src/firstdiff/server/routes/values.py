@@ -34,7 +34,7 @@ from firstdiff.trace import Source
 from firstdiff.viewing import (
     Cut,
     Element,
-    Sought,
+    ElementQuery,
     common_mappings,
     histograms,
     largest,
@@ -177,7 +177,7 @@ def search_row(
     tolerance = seen.pair.tolerance
     atol, rtol = (tolerance.atol, tolerance.rtol) if tolerance else (0.0, 0.0)
     place = 1 if side == "candidate" and len(sources) > 1 else 0
-    sought = Sought(kind, place, _number(low), _number(high), atol, rtol, seen.equal_nan)
+    sought = ElementQuery(kind, place, _number(low), _number(high), atol, rtol, seen.equal_nan)
     found = search(sources, sought, after=after, count=count)
     more = found[-1].flat if len(found) == count else None
     total = sources[0].size

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from starlette.requests import Request
 
-from firstdiff.server.cancellation import WantedSource, _gone
-from firstdiff.server.responses import GaveUpError
+from firstdiff.server.cancellation import CancellableSource, _gone
+from firstdiff.server.responses import ClientDisconnectedError
 from firstdiff.server.row_tensors import RowTensors
 from firstdiff.trace import ArraySource
 from firstdiff.viewing import Cut, overview
@@ -57,8 +57,8 @@ def test_work_for_nobody_ends_at_the_next_part_it_reads(monkeypatch: pytest.Monk
                 gone.set()
             return super().window(start, stop)
 
-    with pytest.raises(GaveUpError):
-        overview((WantedSource(Slow(np.ones((50, 10))), gone),), Cut.whole((50, 10)), 5, 5)
+    with pytest.raises(ClientDisconnectedError):
+        overview((CancellableSource(Slow(np.ones((50, 10))), gone),), Cut.whole((50, 10)), 5, 5)
     assert read == [0, 10, 20]
 
 
@@ -79,5 +79,5 @@ def test_no_side_of_a_row_is_read_for_nobody(page: Page, tmp_path: Path) -> None
         assert np.all(read() == 1)
     gone.set()
     for read in readings(RowTensors(page.context, comparison, 0, gone)):
-        with pytest.raises(GaveUpError):
+        with pytest.raises(ClientDisconnectedError):
             read()
