@@ -216,6 +216,18 @@ def test_a_crash_on_one_input_set_does_not_hide_the_others(project: Path, firstd
         assert "no memory" in done.err
 
 
+def test_a_folder_of_several_goldens_is_no_golden(
+    golden: Path, project: Path, firstdiff: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goldens = shutil.move(golden.parent, project.parent / "goldens")
+    monkeypatch.chdir(project.parent)
+    assert firstdiff("validate", "--golden", "goldens", "goldens/short").code == 0
+    shutil.copytree(goldens / "short", goldens / "long")
+    done = firstdiff("validate", "--golden", "goldens", "goldens/short")
+    assert done.code == 2
+    assert "goldens: holds the goldens long, short; name one, such as --golden goldens/long" in done.err
+
+
 def test_given_tensors_that_differ_come_first(project: Path, firstdiff: Run) -> None:
     scratch_project(project, more='inputs = ["embed.*"]', port=changed("3.7 * n", "3.8 * n"))
     firstdiff("golden")

@@ -145,7 +145,13 @@ def validate_project(
 
 
 def validate_traces(golden: Path, candidate: Path, options: ValidateOptions) -> ValidationRun:
-    """Validate one folder against another, without a project."""
+    """Validate one folder against another, without a project; a folder with one golden in it stands for that."""
+    if golden.is_dir() and not (golden / LINES).is_file():
+        within = sorted(lines.parent for lines in golden.glob(f"[!.]*/{LINES}"))
+        if len(within) > 1:
+            names = ", ".join(path.name for path in within)
+            raise UsageError(f"{golden}: holds the goldens {names}; name one, such as --golden {within[0]}")
+        golden = within[0] if within else golden
     reference, trace = golden_trace(golden), open_trace(candidate)
     components = derived_components(_names(reference))
     if options.scope != FULL:
