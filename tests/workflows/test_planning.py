@@ -65,6 +65,27 @@ def test_a_stage_counts_its_tensors_on_all_input_sets(project: Path, firstdiff: 
     assert "- [x] encoder: 4/4 checked <!--" in (project / "PLAN.md").read_text(encoding="utf-8")
 
 
+def test_the_check_of_a_task_ticks_it(golden: Path, project: Path, firstdiff: Run) -> None:
+    def task() -> dict[str, str | None]:
+        return json.loads(firstdiff("plan", "--next", "--format", "json").out)["task"]  # type: ignore[no-any-return]
+
+    write_port(project, changed("2.0 * x", "3.0 * x", WRONG))
+    assert firstdiff("validate").code == 1
+    assert (task()["component"], task()["cause"]) == ("encoder", "offset.constant")
+    write_port(project, changed("2.0 * x", "3.0 * x").replace("x / 1.5", "x / 1.5 * 1.25"))
+    assert firstdiff("validate", "--component", "encoder").code == 1
+    assert (task()["component"], task()["cause"]) == ("encoder", "scale.constant")
+    assert "1.25 times" in (task()["evidence"] or "")
+    write_port(project, changed("2.0 * x", "3.0 * x"))
+    assert firstdiff("validate", "--component", "encoder").code == 0
+    assert task()["component"] == "head"  # as it was when everything was validated, which a warning says
+    assert "run firstdiff validate" in firstdiff("plan", "--next").err
+    firstdiff("plan")
+    assert "- [x] encoder: 2/2 checked" in (project / "PLAN.md").read_text(encoding="utf-8")
+    assert firstdiff("validate").code == 1
+    assert (task()["tensor"], task()["cause"]) == ("head.logits", "scale.constant")
+
+
 def test_until_a_stage_passes(golden: Path, project: Path, firstdiff: Run) -> None:
     write_port(project, WRONG)
     done = firstdiff("plan", "--until", "embedding", "--completion-promise", "DONE")

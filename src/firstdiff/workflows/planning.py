@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from firstdiff.errors import FirstdiffError, UsageError
 from firstdiff.workflows.project import NO_INPUTS, Project
@@ -48,10 +48,48 @@ def next_task(tasks: Sequence[Task]) -> Task | None:
 
 
 def newest(project: Project) -> list[Validation]:
-    """Return, for each input set, the newest validation of everything."""
+    """Return, for each input set, the newest validation of everything, with components that were checked since."""
     results = Results(project.state)
-    found = [results.latest(inputs.name, FULL) for inputs in project.input_sets(None)]
-    return [validation for validation in found if validation is not None]
+    found = []
+    for inputs in project.input_sets(None):
+        since: list[Validation] = []
+        for validation in results.newest_first():
+            if validation.input_set != inputs.name:
+                continue
+            if validation.scope == FULL:
+                found.append(_with_newer_parts(validation, since))
+                break
+            since.append(validation)
+    return found
+
+
+def _with_newer_parts(whole: Validation, since: Sequence[Validation]) -> Validation:
+    """Return a validation with the components that were checked alone since, the newest first, in place of its own."""
+    if not since:
+        return whole
+    newer = {found.scope: found for found in reversed(since)}
+    parts = [_part(newer[old.name], old) if old.name in newer else old for old in whole.components]
+    broken = next((part for part in parts if not part.passes), None)
+    told = newer.get(broken.name, whole) if broken is not None else whole
+    answers = broken is not None and told.first == broken.first
+    return replace(
+        whole,
+        passed=broken is None and not whole.inputs and since[0].error is None,
+        error=since[0].error,
+        components=tuple(parts),
+        tensors=(
+            *(tensor for tensor in whole.tensors if tensor.component not in newer),
+            *(tensor for found in newer.values() for tensor in found.tensors),
+        ),
+        first=told.first if answers else None,
+        cause=told.cause if answers else None,
+        evidence=told.evidence if answers else None,
+        fix=told.fix if answers else None,
+    )
+
+
+def _part(validation: Validation, old: ComponentResult) -> ComponentResult:
+    return next((part for part in validation.components if part.name == old.name), old)
 
 
 def stage_passes(project: Project, validations: Sequence[Validation], component: str) -> bool:
