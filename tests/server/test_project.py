@@ -49,7 +49,7 @@ def test_components_over_runs_the_plan_and_the_comparison(
 
     (folder / "firstdiff.toml").write_text("[candidat]", encoding="utf-8")
     shown = page.client.get("/api/project").json()["project"]
-    assert "candidat is no entry of it" in shown["error"]
+    assert "unknown entry candidat" in shown["error"]
 
 
 def test_the_comparison_is_made_with_the_projects_own_options(

@@ -104,7 +104,7 @@ def test_errors_of_either_side_are_told_apart(random_project: Path, firstdiff: R
         ("[random.ids]\n", "needs a shape"),
         ('[random.ids]\nshape = ["4..1"]\n', "shape has '4..1'"),
         ('[random.ids]\nshape = [3]\ndtype = "float99"\n', "dtype is 'float99'"),
-        ("[random.ids]\nshape = [3]\nhih = 3\n", "hih is no entry of it (did you mean high"),
+        ("[random.ids]\nshape = [3]\nhih = 3\n", "unknown entry hih (did you mean high"),
         ('[random.ids]\nshape = [3]\ndtype = "int8"\nlow = 5\nhigh = 5\n', "low is 5, which is not below high, 5"),
     ],
 )

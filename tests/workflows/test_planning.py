@@ -43,7 +43,7 @@ def test_a_port_is_planned_fixed_and_finished(project: Path, firstdiff: Run) -> 
     done = firstdiff("validate")
     assert "FIXES.md: " in done.out
     fixes = (project / "FIXES.md").read_text(encoding="utf-8")
-    assert "a change changed nothing on short" in fixes
+    assert "a change had no effect on short" in fixes
     assert "encoder.norm is as before: max 0.25, mean 0.25; cause `offset.constant`" in fixes
 
     write_port(project, changed("x / 1.5", "x / 1.5 + 0.0"))

@@ -30,8 +30,8 @@ def test_paths_are_relative_to_the_file_and_components_keep_their_order(tmp_path
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[candidat]\n", "candidat is no entry of it (did you mean candidate?)"),
-        ('[candidate]\ncomand = "x"\n', "[candidate] comand is no entry of it (did you mean command?)"),
+        ("[candidat]\n", "unknown entry candidat (did you mean candidate?)"),
+        ('[candidate]\ncomand = "x"\n', "unknown entry [candidate] comand (did you mean command?)"),
         ("[candidate]\ncommand = []\n", "[candidate] command is empty"),
         ("[candidate]\ncommand = 'a \"b'\n", "cannot be split into words (No closing quotation)"),
         ('[candidate]\ncommand = "x"\ntimeout = -1\n', "timeout is -1; it takes seconds above 0"),

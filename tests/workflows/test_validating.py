@@ -496,7 +496,7 @@ def test_watching_validates_again_after_a_change(golden: Path, project: Path) ->
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
     assert process.returncode == 130
-    assert "candidat is no entry of it" in said
+    assert "unknown entry candidat" in said
 
 
 def test_a_transposed_result_has_no_figures_that_mean_nothing(project: Path, firstdiff: Run) -> None:

@@ -91,7 +91,7 @@ def _print(results: list[CaseResult]) -> None:
         if result.kept:
             say(f"{shown(result.name)} is kept in {shown(result.kept)}")
         if result.shrunk:
-            say(f"{shown(result.name)} was made smaller: {shown(result.shrunk)}")
+            say(f"{shown(result.name)} was shrunk to {shown(result.shrunk)}")
     compared = [result for result in results if result.state != "rejected"]
     wrong = sum(result.state != "pass" for result in compared)
     rejected = len(results) - len(compared)

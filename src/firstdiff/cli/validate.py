@@ -119,9 +119,7 @@ def _runs(
     if candidate is not None and len(sets) > 1:
         if golden is not None:
             return [validate_traces(golden, candidate, options)], None
-        raise UsageError(
-            f"{candidate} is of which input set? Add --input, one of {', '.join(item.name for item in sets)}"
-        )
+        raise UsageError(f"name the input set of {candidate} with --input: {', '.join(item.name for item in sets)}")
     _say_order(project)
     runs: list[ValidationRun] = []
     failures: list[CommandError] = []

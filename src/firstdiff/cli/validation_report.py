@@ -64,10 +64,10 @@ def _text(run: ValidationRun, every_row: bool) -> Iterator[str]:
 
 
 def _inputs(validation: Validation) -> Iterator[str]:
-    yield "\n" + paint("The two runs were not given the same; no cause is looked for behind that:", "bold red") + "\n"
+    yield "\n" + paint("The two runs did not get the same inputs, so no cause is searched for:", "bold red") + "\n"
     for text in validation.inputs:
         yield f"  {shown(text)}\n"
-    yield "  Give both the same, or run `firstdiff golden` again, then validate.\n"
+    yield "  Give both the same inputs, or run `firstdiff golden` again, then validate.\n"
 
 
 def _listed(tensors: Sequence[TensorResult]) -> list[TensorResult]:

@@ -113,7 +113,7 @@ class DifferentialRun:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         shapes = ", ".join(f"{name} {list(values.shape)}" for name, values in found.items())
-        return replace(result, shrunk=f"{shapes} after {tries} tries")
+        return replace(result, shrunk=f"{shapes} in {tries} tries")
 
     def _fixed(self) -> dict[str, str]:
         """Return what placeholders that are not random stand for: the values of the first input set."""

@@ -141,7 +141,7 @@ def changes_since(header: Mapping[str, Any], project: Project, inputs: InputSet,
     if project.reference is not None:
         found += _differing("code", "reference code", _table(was, "code"), current["code"])
     if project.reference is not None and was.get("command") != current["command"]:
-        found.append(Change("code", "the reference command is another one since the golden was made"))
+        found.append(Change("code", "the reference command changed since the golden was made"))
     if was.get("firstdiff") != __version__:
         made_with = was.get("firstdiff", "an unknown version")
         found.append(Change("version", f"the golden was made with firstdiff {made_with}; this is {__version__}"))

@@ -15,7 +15,7 @@ from firstdiff.workflows.validation import FAILURES, TensorResult, Validation, f
 FIXES = "FIXES.md"
 _MARK = re.compile(r"<!-- fd:(?P<id>[^>]*?) -->\s*$")
 _HEAD = "# Plan\n\nWritten by `firstdiff plan`; it updates the lines that end in a mark and keeps all others.\n"
-_FIXES_HEAD = "# Fixes\n\nWritten by `firstdiff validate`: what began to pass, and changes that changed nothing.\n"
+_FIXES_HEAD = "# Fixes\n\nWritten by `firstdiff validate`: what began to pass, and changes without effect.\n"
 _MOST_LISTED = 12
 
 
@@ -116,7 +116,7 @@ def fixes_entry(earlier: Validation, now: Validation) -> str | None:
     if same is None or (same.status, same.max_abs, same.mean_abs) != (first.status, first.max_abs, first.mean_abs):
         return None
     return (
-        f"## {day}: a change changed nothing on {_inline(now.input_set)}\n\n"
+        f"## {day}: a change had no effect on {_inline(now.input_set)}\n\n"
         f"- the port's files changed, and {_inline(first.key)} is as before: {_inline(first.text)}"
         f"{_cause(first)}. Undo it, or look elsewhere.\n"
     )

@@ -186,7 +186,7 @@ class _ProjectReader:
         for name in table:
             if name not in set(fields):
                 near = did_you_mean(name, fields)
-                raise self._wrong(f"{where}{name} is no entry of it{near}; it takes {', '.join(sorted(fields))}")
+                raise self._wrong(f"unknown entry {where}{name}{near}; it takes {', '.join(sorted(fields))}")
 
     def _table(self, name: str) -> dict[str, Any]:
         value = self._data.get(name, {})
@@ -196,13 +196,13 @@ class _ProjectReader:
 
     def _text_of(self, where: str, value: Any) -> str:
         if not isinstance(value, str) or not value:
-            raise self._wrong(f"{where} is {value!r}; it takes a text")
+            raise self._wrong(f"{where} is {value!r}; it takes a string")
         return value
 
     def _texts(self, where: str, value: Any) -> tuple[str, ...]:
         several = [value] if isinstance(value, str) else value
         if not isinstance(several, list):
-            raise self._wrong(f"{where} is {value!r}; it takes a text or a list of them")
+            raise self._wrong(f"{where} is {value!r}; it takes a string or a list of strings")
         return tuple(self._text_of(where, item) for item in several)
 
     def _command(self, side: Side) -> Command | None:

@@ -132,7 +132,7 @@ def _read(project: Project, name: str, table: Any) -> RandomInput:
     for field in table:
         if field not in _FIELDS:
             known = ", ".join(sorted(_FIELDS))
-            raise SettingsError(f"{where} {field} is no entry of it{did_you_mean(field, _FIELDS)}; it takes {known}")
+            raise SettingsError(f"{where} unknown entry {field}{did_you_mean(field, _FIELDS)}; it takes {known}")
     try:
         dtype = np.dtype(table.get("dtype", "float32"))
     except TypeError as error:
