@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import firstdiff as fd
 from firstdiff.comparing.rejudge import rejudge
 from firstdiff.judge import Rules
+from tests.locate.models import model, trace
 
 Run = dict[str, np.ndarray]
 
@@ -100,3 +102,17 @@ def test_the_command_prints_the_control(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "Beside the control: 3 rows; the worst is" in result.stdout
     assert "this is what bf16 costs here" in result.stdout
+
+
+def test_an_error_that_an_operation_introduces_outranks_a_control(tmp_path: Path) -> None:
+    reference = trace(model(), tmp_path / "r")
+    control = trace(model(dtype=torch.bfloat16), tmp_path / "control")
+    faulty = model(dtype=torch.bfloat16)
+    with torch.no_grad():
+        faulty.layers[1].ln_2.weight[3] *= 1.04
+    comparison = fd.compare(reference, trace(faulty, tmp_path / "c"), control=control)
+    assert comparison.first_divergence is not None
+    assert comparison.first_divergence.key == "layers.1.ln_2"
+    found = next(pair for pair in comparison.pairs if pair.key == "layers.1.ln_2")
+    assert found.controlled is not None
+    assert found.controlled.status == "match"

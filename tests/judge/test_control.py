@@ -81,3 +81,25 @@ def test_few_elements_may_differ_more_from_run_to_run() -> None:
         reference = rng.normal(size=(1, 4)) + 3
         candidate, control = (reference * (1 + 0.004 * rng.normal(size=(1, 4))) for _ in range(2))
         assert beside(candidate, control, reference).status == "match"
+
+
+def test_a_massive_token_that_the_control_happens_to_round_well_is_healthy() -> None:
+    reference = values()
+    reference[7] *= 40
+    runs = [(reference * (1 + 0.004 * np.random.default_rng(seed).normal(size=SHAPE))) for seed in (1, 2)]
+    control, candidate = (run.astype(np.float32) for run in runs)
+    control[7] = reference[7] + (control[7] - reference[7]) / 5
+    assert beside(candidate, control, reference).status == "match"
+    candidate[7] *= 1.1
+    assert beside(candidate, control, reference).row_index == 7
+    assert beside(candidate, control, reference).status == "mismatch"
+
+
+def test_a_few_rows_of_another_size_do_not_speak_for_all() -> None:
+    reference, control, candidate = values(), noisy(1), noisy(2)
+    control[:6] += 0.02 * values(5)[:6]
+    candidate[:6] += 0.08 * values(6)[:6]
+    found = beside(candidate, control, reference)
+    assert found.error > 2 * found.control_error
+    assert found.status == "match"
+    assert beside(1.012 * noisy(2), control, reference).status == "mismatch"

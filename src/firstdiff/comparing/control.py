@@ -12,7 +12,7 @@ from firstdiff.comparing.rows import MatchedPair, matched_pairs
 from firstdiff.judge import beside_control, nonfinite_reasons, required_of
 from firstdiff.locate import MeasuredPair
 from firstdiff.pairing import pair_up
-from firstdiff.schema import Controlled, Note
+from firstdiff.schema import Controlled, Isolated, Note
 from firstdiff.trace import Trace
 
 _NO_SAY = "the default verdict holds"
@@ -28,13 +28,18 @@ class ControlledRows:
 
 
 def judged_beside(
-    measured: Mapping[str, MeasuredPair], rows: Sequence[MeasuredPair], options: Options
+    measured: Mapping[str, MeasuredPair],
+    rows: Sequence[MeasuredPair],
+    isolated: Sequence[Isolated | None],
+    options: Options,
 ) -> ControlledRows:
     """Judge rows by a control's error against the same reference.
 
-    Rows that go by another rule, or of which the control has nothing, keep their verdict.
+    Rows that go by another rule, or of which the control has nothing, keep their verdict, as do rows whose own
+    operation introduces an error.
 
     measured: the control, as `measured_control` returns it
+    isolated: each operation judged on the candidate's own inputs
     """
     if not measured:
         text = f"the control shares no tensors with the reference that could be compared: {_NO_SAY}"
@@ -43,11 +48,15 @@ def judged_beside(
         text = f"the control equals the reference exactly, so that it does not tell what its precision costs: {_NO_SAY}"
         return ControlledRows(list(rows), (Note("control", None, text),))
     found, wanting = [], []
-    for row in rows:
+    for row, alone in zip(rows, isolated, strict=True):
         judged = _beside(row, measured.get(row.key))
         if row.key not in measured and _is_open(row) and row.metrics is not None and row.metrics.max_abs:
             wanting.append(row.key)
-        found.append(row if judged is None else _with_verdict(row, judged, equal_nan=options.rules.equal_nan))
+        introduced = row.differs and alone is not None and alone.status == "mismatch"
+        if judged is None or (introduced and judged.status != "mismatch"):
+            found.append(replace(row, controlled=judged))
+        else:
+            found.append(_with_verdict(row, judged, equal_nan=options.rules.equal_nan))
     return ControlledRows(found, (*_wanting(wanting), *_other_type(found)))
 
 

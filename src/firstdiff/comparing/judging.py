@@ -55,5 +55,5 @@ class Judging:
         self._seconds = found.seconds_left
         if self._control is None:
             return JudgedRows(found.rows, found.isolated, replays, found.notes)
-        beside = judged_beside(self._control, found.rows, self._options)
+        beside = judged_beside(self._control, found.rows, found.isolated, self._options)
         return JudgedRows(beside.rows, found.isolated, replays, (*beside.notes, *found.notes))

@@ -7,7 +7,7 @@ the candidate's may be about as large: no limit has to be guessed from other mod
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 
@@ -19,12 +19,16 @@ from firstdiff.measure import scan_pair
 from firstdiff.schema import Controlled
 from firstdiff.trace import Source
 
-# times the control's error that a healthy run at its precision stays below
-MOST_RMS = 1.5
-MOST_LINE = 3.5
-MOST_ELEMENT = 5.0
+# times the control's error that a healthy run at its precision stays below: on two trained transformers in bf16, eager,
+# fused and in other orders of summation, 34,660 pairs reach 1.5, 5.7, 4.5 and 8.5; a token that holds a massive value
+# has the rounding of that value, which the control may happen to get right
+MOST_RMS = 1.6
+MOST_ROW = 6.5
+MOST_CHANNEL = 5.5
+MOST_ELEMENT = 10.0
 ILL_CONDITIONED = 0.1  # relative error of a control from which on the reference says nothing at this precision
 _ROUNDED = 0.3  # eps of error that the rounding of a result alone leaves: less is no measure
+_ROUNDED_LINE = 0.6  # the same of one line, in which few values may hold nearly all of the size
 _LEAST_ROWS = 8  # without the worst of them the others still tell what is usual
 _ENOUGH = 256  # elements, or lines, of which errors are about the same in any two healthy runs
 _MOST_SLACK = 4.0
@@ -53,10 +57,10 @@ def beside_control(pair: tuple[Source, Source], control: tuple[Source, Source], 
     eps = dtypes.eps_of(dtype)
     size = sqrt(total.rr[0])
     error, cost = sqrt(total.dd[0]) / size, sqrt(healthy.dd[0]) / size
-    row = _worst_line(ours.rows, theirs.rows, eps)
+    row = _worst_line(ours.rows, theirs.rows, eps, uneven=True)
     rms = error / max(cost, _ROUNDED * eps)
     if len(ours.rows) >= _LEAST_ROWS:
-        rms = min(rms, _without(row.index, ours.rows, theirs.rows, eps))
+        rms = min(rms, _without(row.index, ours.rows, theirs.rows, eps), _usual(ours.rows, theirs.rows))
     channel = _worst_line(ours.channels, theirs.channels, eps) if len(ours.channels) == len(theirs.channels) else None
     typical = size / sqrt(max(total.count[0], 1))
     found = Controlled(
@@ -82,9 +86,12 @@ def _judged(found: Controlled, count: int, eps: float) -> Controlled:
     failed = []
     if found.rms > MOST_RMS * slack:
         failed.append(f"{_times(found.rms)} {cost} here ({figures})")
-    lines = [(found.row, f"row {found.row_index}"), (found.channel or 0.0, f"channel {found.channel_index}")]
-    for ratio, line in sorted(lines, reverse=True):
-        if ratio > MOST_LINE * slack:
+    lines = [
+        (found.row, MOST_ROW, f"row {found.row_index}"),
+        (found.channel or 0.0, MOST_CHANNEL, f"channel {found.channel_index}"),
+    ]
+    for ratio, most, line in sorted(lines, key=lambda entry: -entry[0] / entry[1]):
+        if ratio > most * slack:
             failed.append(f"{line} is off by {_times(ratio)} {cost} there")
     if found.element > MOST_ELEMENT * slack:
         failed.append(f"the largest difference is {_times(found.element)} {cost}")
@@ -98,13 +105,19 @@ def _judged(found: Controlled, count: int, eps: float) -> Controlled:
     return replace(found, text=f"this is {cost} here ({figures})")
 
 
-def _worst_line(ours: LineSums, theirs: LineSums, eps: float) -> _Line:
-    """Compare errors line by line; a line where the control happens to be right is judged by the others, too."""
+def _worst_line(ours: LineSums, theirs: LineSums, eps: float, *, uneven: bool = False) -> _Line:
+    """Compare errors line by line; a line where the control happens to be right is judged by the others, too.
+
+    uneven: any line may be as far off as the control's worst is, such as a token that attends elsewhere
+    """
     if not len(ours):
         return _Line(0.0, 0)
     healthy = theirs.dd + theirs.dd.mean()
-    rounded = (_ROUNDED * eps) ** 2 * (ours.rr + ours.rr.mean()) / 2
+    rounded = (_ROUNDED_LINE * eps) ** 2 * np.maximum(ours.rr, ours.rr.mean())
     allowed = np.maximum(healthy, rounded)
+    if uneven:
+        relative = np.divide(theirs.dd, theirs.rr, out=np.zeros_like(allowed), where=theirs.rr > 0).max()
+        allowed = np.maximum(allowed, np.minimum(relative * ours.rr, theirs.dd.max()))
     ratios = np.sqrt(np.divide(ours.dd, allowed, out=np.zeros_like(allowed), where=allowed > 0))
     ratios[(allowed == 0) & (ours.dd > 0)] = np.inf
     worst = int(ratios.argmax())
@@ -118,6 +131,14 @@ def _without(worst: int, ours: LineSums, theirs: LineSums, eps: float) -> float:
     least = (_ROUNDED * eps) ** 2 * rest.rr[0]
     allowed = max(float(healthy.dd[0]), float(least))
     return sqrt(rest.dd[0] / allowed) if allowed > 0 else 0.0
+
+
+def _usual(ours: LineSums, theirs: LineSums) -> float:
+    """Return the median ratio of a row, which a few tokens that attend elsewhere do not move; inf if most are equal."""
+    both = (ours.dd > 0) & (theirs.dd > 0)
+    if 2 * np.count_nonzero(both) < len(ours):
+        return inf
+    return float(np.sqrt(np.median(ours.dd[both] / theirs.dd[both])))
 
 
 def _sums(pair: tuple[Source, Source]) -> NoiseSums | None:
