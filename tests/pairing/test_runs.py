@@ -56,6 +56,39 @@ def test_steps_on_other_tokens_are_not_put_together() -> None:
     assert not any("put together" in warning for warning in comparison.warnings)
 
 
+def taps(*parts: np.ndarray, first: int = 0, gain: float = 1.0) -> Trace:
+    """A port with other names that records no ids, in one step for each of some parts of the text."""
+    made = []
+    for step, ids in enumerate(parts, first):
+        embedded = TABLE[ids]
+        made += [tensor("x", embedded, step=step), tensor("y", embedded**2 * np.float32(gain), step=step)]
+        gain = 1.0
+    return trace(made)
+
+
+def test_steps_of_a_port_without_ids_are_put_together_by_their_values() -> None:
+    for parts in ((IDS[:, :4], IDS[:, 4:5], IDS[:, 5:]), tuple(np.split(IDS, 6, axis=1))):
+        for first in (0, 1):
+            comparison = compare(trace(run(IDS)), taps(*parts, first=first), allow_missing=True)
+            assert comparison.verdict == "match"
+            assert f"the candidate ran in {len(parts)} steps" in comparison.warnings[0]
+            assert [pair.key for pair in comparison.pairs if pair.candidate] == ["embed", "square"]
+            assert compare(taps(*parts), trace(run(IDS)), allow_extra=True).verdict == "match"
+
+
+def test_an_error_in_a_step_of_a_port_without_ids_is_found() -> None:
+    comparison = compare(trace(run(IDS)), taps(IDS[:, :2], IDS[:, 2:], first=1, gain=1.5), allow_missing=True)
+    assert comparison.first_divergence is not None
+    assert comparison.first_divergence.key == "square"
+
+
+def test_steps_of_a_port_with_other_values_are_not_put_together() -> None:
+    other = taps(IDS[:, :2] + 1, IDS[:, 2:] + 1)
+    comparison = compare(trace(run(IDS)), other, allow_missing=True, allow_extra=True)
+    assert comparison.verdict != "match"
+    assert not any("put together" in warning for warning in comparison.warnings)
+
+
 def test_a_text_is_compared_with_its_row_of_a_batch() -> None:
     comparison = compare(trace(run(IDS[1:])), trace(run(IDS)), allow_partial=True)
     assert comparison.verdict == "match"
