@@ -122,6 +122,13 @@ def test_a_synthesis_without_its_window(tmp_path: Path) -> None:
     assert found[0].cause == "audio.window"
 
 
+def test_another_window_over_more_frames_than_are_looked_at(tmp_path: Path) -> None:
+    frames = FRAMES.repeat(1, 1, 30) * torch.linspace(0.5, 1.5, 3000)
+    found = told(tmp_path, Synthesis(), Synthesis(window=torch.hann_window(SIZE).sqrt()), frames)
+    assert found[0].cause == "audio.window"
+    assert "multiplied by the root of a Hann window in place of a Hann window" in found[0].evidence
+
+
 def test_healthy_frames_raise_nothing(tmp_path: Path) -> None:
     assert told(tmp_path, Analysis(), Analysis(), VOICE) == ()
 

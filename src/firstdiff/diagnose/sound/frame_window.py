@@ -34,15 +34,18 @@ class FrameWindow(Hypothesis):
 
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
-        for given in _given(case) if sides.real and sides.finite.all() else ():
+        for given, whole in _given(case) if sides.real and sides.finite.all() else ():
             for axis in range(sides.ndim):
                 if sides.shape[axis] >= _LEAST:
-                    yield from self._along(sides, given, axis)
+                    yield from self._along(sides, given, axis, case.part[axis].start, whole[axis])
 
-    def _along(self, sides: Sides, given: np.ndarray, axis: int) -> Iterator[Explanation]:
+    def _along(self, sides: Sides, given: np.ndarray, axis: int, start: int, size: int) -> Iterator[Explanation]:
+        """Test one axis as that of a window of `size`, of which the case holds the part from `start` on."""
         reference, candidate = (_factors(given, side, axis) for side in (sides.reference, sides.candidate))
-        name, other = window_named(reference.reshape(-1)), window_named(candidate.reshape(-1))
-        if name is None or _parallel(candidate, reference) or not (other or looks_like_window(candidate.reshape(-1))):
+        name, other = (window_named(side.reshape(-1), start, size) for side in (reference, candidate))
+        if name is None or _parallel(candidate, reference):
+            return
+        if other is None and (candidate.size < size or not looks_like_window(candidate.reshape(-1))):
             return
         yield from sides.told(
             self.code,
@@ -58,13 +61,13 @@ def _multiplies(op: str | None) -> bool:
     return op is not None and op.rpartition(".")[2].lower().startswith("mul")
 
 
-def _given(case: Case) -> Iterator[np.ndarray]:
-    """Yield the inputs that may have been windowed: those of the shape of the row."""
+def _given(case: Case) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
+    """Yield the inputs that may have been windowed, those of the shape of the row: the part, and the whole shape."""
     shape = case.candidate.shape
     for both in case.inputs.values():
         values = both.candidate if both.candidate is not None else both.reference
         if values is not None and values.ndim == len(shape) and values[case.part].shape == shape:
-            yield doubles(values[case.part])
+            yield doubles(values[case.part]), values.shape
 
 
 def _factors(given: np.ndarray, made: np.ndarray, axis: int) -> np.ndarray:

@@ -40,10 +40,13 @@ def cut(sound: np.ndarray, hop: int, size: int, count: int) -> np.ndarray:
     return np.asarray(padded[starts[:, None] + np.arange(size)])
 
 
-def window_named(values: np.ndarray) -> str | None:
-    """Return the name of a window function; None if it is not a known one."""
-    for name, known in _windows(len(values)):
-        if np.allclose(values, known, rtol=0, atol=1e-4):
+def window_named(values: np.ndarray, start: int = 0, size: int | None = None) -> str | None:
+    """Return the name of a window function; None if it is not a known one.
+
+    start, size: where the values begin in a window of this size, if they are a part of it
+    """
+    for name, known in _windows(size or len(values)):
+        if np.allclose(values, known[start : start + len(values)], rtol=0, atol=1e-4):
             return name
     return None
 
