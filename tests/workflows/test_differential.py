@@ -48,6 +48,32 @@ def test_many_generated_inputs_that_pass_are_one_line(random_project: Path, firs
     assert rest == ["21 generated inputs pass", "PASS: 0 of 22 inputs differ"]
 
 
+def test_many_failing_inputs_are_cut_short(
+    random_project: Path, firstdiff: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("firstdiff.cli.run._MOST_FAILING", 6)
+    write_port(random_project, changed("x / 1.5", "x / 1.6"))
+    done = firstdiff("run", "--random", "8", "--jobs", "2")
+    lines = done.out.splitlines()
+    assert [line.split()[1] for line in lines[1:7]] == ["FAIL"] * 6
+    assert lines[7:] == [
+        "… and 3 more that fail (--format json lists all)",
+        "9 inputs are kept, such as .firstdiff/failing/short",
+        "FAIL: 9 of 9 inputs differ",
+    ]
+
+
+def test_a_project_of_random_inputs_alone_says_so(random_project: Path, firstdiff: Run) -> None:
+    text = (random_project / "firstdiff.toml").read_text(encoding="utf-8")
+    (random_project / "firstdiff.toml").write_text(
+        text.replace('[inputs.short]\nids = "ids.txt"\n', ""), encoding="utf-8"
+    )
+    assert firstdiff("run", "--random", "2").code == 0
+    for words in (("run",), ("golden",), ("validate",)):
+        done = firstdiff(*words)
+        assert (done.code, "has no [inputs], but a command uses {input.ids}" in done.err) == (2, True), done.err
+
+
 def test_a_failing_input_is_named_kept_and_made_smaller(random_project: Path, firstdiff: Run) -> None:
     write_port(random_project, FAILS_ON_SEVEN)
     inputs = random_inputs(load_project(random_project / "firstdiff.toml"))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _STATES = {"pass": "PASS", "fail": "FAIL", "error": "ERROR", "rejected": "REJECTED"}
 _MOST_PASSING = 20
+_MOST_FAILING = 40
+_MOST_KEPT = 5
 
 
 def run(
@@ -69,7 +71,8 @@ def _print(results: list[CaseResult]) -> None:
     failing = [result for result in results if result.state != "pass"]
     passing = [result for result in results if result.state == "pass"]
     shown_passing = [result for result in passing if len(results) <= _MOST_PASSING or not result.generated]
-    listed = failing + shown_passing
+    shown_failing = failing[:_MOST_FAILING]
+    listed = shown_failing + shown_passing
     rows = [("input", "state", "tensors", "first divergence", "component", "cause", "")]
     rows += [
         (
@@ -87,9 +90,15 @@ def _print(results: list[CaseResult]) -> None:
         say(line if result is None or result.state == "pass" else paint(line, "red"))
     if len(passing) > len(shown_passing):
         say(f"{len(passing) - len(shown_passing):,} generated inputs pass", "dim")
+    if len(failing) > len(shown_failing):
+        say(f"… and {len(failing) - len(shown_failing):,} more that fail (--format json lists all)", "dim")
+    kept = [result for result in failing if result.kept]
+    if len(kept) > _MOST_KEPT:
+        say(f"{len(kept):,} inputs are kept, such as {shown(kept[0].kept or '')}")
+    else:
+        for result in kept:
+            say(f"{shown(result.name)} is kept in {shown(result.kept or '')}")
     for result in failing:
-        if result.kept:
-            say(f"{shown(result.name)} is kept in {shown(result.kept)}")
         if result.shrunk:
             say(f"{shown(result.name)} was shrunk to {shown(result.shrunk)}")
     compared = [result for result in results if result.state != "rejected"]

@@ -109,7 +109,15 @@ class Project:
         return found
 
     def input_sets(self, wanted: str | None) -> list[InputSet]:
-        """Return one set by name, or all; a project without inputs has one that is empty."""
+        """Return one set by name, or all; a project whose commands take no inputs has one that is empty."""
+        needed = [
+            name for command in (self.reference, self.candidate) if command for name in placeholders(command.words)
+        ]
+        if needed and not self.inputs:
+            raise SettingsError(
+                f"{self.path}: has no [inputs], but a command uses {{input.{needed[0]}}}; add [inputs.NAME] with "
+                f'{needed[0]} = "…", or make inputs with `firstdiff run --random N`'
+            )
         known = self.inputs or {NO_INPUTS: InputSet(NO_INPUTS)}
         if wanted is None:
             return list(known.values())
