@@ -161,6 +161,7 @@ def test_what_both_runs_say_of_their_vocabulary_comes_first(project: Path, first
     firstdiff("golden")
     done = firstdiff("validate")
     assert done.code == 1
+    assert "had different inputs, files or settings, so no cause is searched for:\n  the vocabulary sizes" in done.out
     assert "the vocabulary sizes differ: 100 in the reference, 101 in the candidate" in done.out
 
 
@@ -284,6 +285,7 @@ def test_a_port_that_fails_says_why(
     else:
         assert "PASS          encoder.norm" in done.out
         assert "its last lines: " in done.out or "SIGKILL" in says
+        assert "^" not in done.out  # marks of a traceback, alone on their lines
 
 
 def test_a_command_that_is_not_there_or_cannot_run(golden: Path, project: Path, firstdiff: Run) -> None:

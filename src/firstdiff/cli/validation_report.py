@@ -64,10 +64,11 @@ def _text(run: ValidationRun, every_row: bool) -> Iterator[str]:
 
 
 def _inputs(validation: Validation) -> Iterator[str]:
-    yield "\n" + paint("The two runs did not get the same inputs, so no cause is searched for:", "bold red") + "\n"
+    head = "The two runs had different inputs, files or settings, so no cause is searched for:"
+    yield "\n" + paint(head, "bold red") + "\n"
     for text in validation.inputs:
         yield f"  {shown(text)}\n"
-    yield "  Give both the same inputs, or run `firstdiff golden` again, then validate.\n"
+    yield "  Use the same on both sides, or run `firstdiff golden` again, then validate.\n"
 
 
 def _listed(tensors: Sequence[TensorResult]) -> list[TensorResult]:

@@ -29,6 +29,7 @@ _BRACES = re.compile(r"\{[^{}]*\}")
 _TERMINATE_S = 3.0
 _KEPT_LINES = 5
 _LONGEST_LINE = 2000
+_MARKS = " ~^"  # what Python puts under a line of a traceback
 _running: set[subprocess.Popen[str]] = set()
 
 
@@ -175,7 +176,7 @@ def _read_lines(stream: IO[str], last: deque[str], on_line: OnLine | None) -> No
     with stream, suppress(ValueError, OSError):  # closed while it was read
         for line in stream:
             text = line.rstrip()[:_LONGEST_LINE]
-            if text:
+            if text.strip(_MARKS):
                 last.append(text)
             if on_line is not None:
                 on_line(text)
