@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from firstdiff.comparing import compare
+from firstdiff.reports.outline import other_rows
 from firstdiff.trace import ArraySource, Record, Role, Tensor, Trace
 
 IDS = np.array([[5, 9, 2, 7, 4, 8], [3, 6, 1, 9, 2, 5]])
@@ -103,6 +104,43 @@ def test_padding_may_stand_before_or_behind_the_text() -> None:
     comparison = compare(right, left, allow_partial=True)
     assert comparison.verdict == "match"
     assert "padding behind the text, the candidate before it" in comparison.warnings[0]
+
+
+def test_a_text_is_compared_with_its_row_of_a_padded_batch() -> None:
+    """Padding behind it or before it, in a batch or alone; whatever is computed for padding."""
+    mask = np.array([[1] * 6 + [0] * 2, [0] + [1] * 5 + [0] * 2])
+    ids = np.where(mask == 1, np.pad(IDS, ((0, 0), (0, 2))), 0)
+    batch = trace(run(ids, mask))
+    for row, span in ((0, slice(0, 6)), (1, slice(1, 6))):
+        text = ids[row : row + 1, span]
+        alone = trace(run(text, np.ones_like(text)))
+        for sides in ((alone, batch), (batch, alone)):
+            comparison = compare(*sides, allow_partial=True)
+            assert comparison.verdict == "match"
+            assert f"ran row {row} of the" in comparison.warnings[0]
+            assert "without its padding" in comparison.warnings[0]
+            assert compare(*sides).verdict == "mismatch"
+        wrong = compare(trace(run(text, np.ones_like(text), gain=1.5)), batch, allow_partial=True)
+        assert wrong.first_divergence is not None
+        assert wrong.first_divergence.key == "square"
+    padded = trace(run(ids[:1], mask[:1]))
+    comparison = compare(trace(run(ids[:1, :6], mask[:1, :6])), padded, allow_partial=True)
+    assert comparison.verdict == "match"
+    assert "the reference ran the candidate's text alone, without its padding" in comparison.warnings[0]
+
+
+def test_another_text_is_no_part_of_a_padded_batch() -> None:
+    mask = np.pad(np.ones_like(IDS), ((0, 0), (0, 2)))
+    batch = trace(run(np.pad(IDS, ((0, 0), (0, 2))), mask))
+    other = IDS[:1] + 1
+    comparison = compare(trace(run(other, np.ones_like(other))), batch, allow_partial=True)
+    assert comparison.verdict == "mismatch"
+    assert not any("padding" in warning for warning in comparison.warnings)
+
+
+def test_the_report_says_what_lets_parts_pass() -> None:
+    comparison = compare(trace(run(IDS[1:])), trace(run(IDS)))
+    assert any("--allow-partial lets them pass" in line for line in other_rows(comparison))
 
 
 def test_ids_that_are_moved_without_a_mask_stay_a_mismatch() -> None:

@@ -5,11 +5,21 @@ The relation is read from the inputs of the runs, which must agree exactly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from firstdiff.pairing.cached_steps import CONFIDENCE, EXECUTED, differing, is_index, shape_of, steps_of_one, values_of
+from firstdiff.pairing.cached_steps import (
+    CONFIDENCE,
+    EXECUTED,
+    Shape,
+    differing,
+    is_index,
+    shape_of,
+    steps_of_one,
+    values_of,
+)
 from firstdiff.pairing.side import Side
 from firstdiff.pairing.strategy import Findings, Proposal, Situation, Strategy
 
@@ -18,7 +28,7 @@ Two = tuple[int, int]
 
 def _propose(situation: Situation) -> Findings:
     sides = situation.reference, situation.candidate
-    for find in (steps_of_one, _row_of_batch, _other_padding):
+    for find in (steps_of_one, _row_of_batch, _without_padding, _other_padding):
         found = find(*sides)
         if found is not None:
             return found
@@ -63,6 +73,85 @@ def _row_of_batch(reference: Side, candidate: Side) -> Findings | None:
     who, whole = ("candidate", "reference") if flip else ("reference", "candidate")
     text = f"the {who} ran row {row} of the {whole}'s batch of {count} alone; that row was compared"
     return Findings(proposals, (text,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Padded:
+    """Where a text that one side ran alone is in the other side's batch, whose mask marks the rest as padding.
+
+    count, length: rows of the batch, and tokens of each
+    row, span: which of them is the text, and its tokens
+    """
+
+    count: int
+    length: int
+    row: int
+    span: Two
+
+    def cut(self, small: Shape, large: Shape) -> str | None:
+        """Return the part of a batch's tensor that belongs to the text; None where the shapes do not tell it."""
+        parts = [self._part(axis, *sizes) for axis, sizes in enumerate(zip(small, large, strict=True))]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts) or small == large:
+            return None
+        return f"[{', '.join(_range(part != (0, size), part) for part, size in zip(known, large, strict=True))}]"
+
+    def _part(self, axis: int, small: int, large: int) -> Two | None:
+        tokens = self.span[1] - self.span[0]
+        if small == large:
+            return 0, large
+        if axis == 0 and small == tokens and large == self.count * self.length:  # batch and tokens as one axis
+            start = self.row * self.length + self.span[0]
+            return start, start + tokens
+        if axis == 0 and self.count > 1 and large == self.count * small:
+            return self.row * small, (self.row + 1) * small
+        return self.span if (small, large) == (tokens, self.length) else None
+
+
+def _without_padding(reference: Side, candidate: Side) -> Findings | None:
+    """One text without padding, where the other side ran it with some, alone or in a batch."""
+    pairs = list(_same_keys(reference, candidate))
+    given = [two for two in pairs if _is_given(reference, two[0]) and is_index(reference, two[0])]
+    values = [(values_of(reference, place), values_of(candidate, other)) for place, other in given]
+    known = [(one, other) for one, other in values if one is not None and other is not None]
+    for flip in (False, True):
+        found = _padded([two[::-1] if flip else two for two in known])
+        if found is None:
+            continue
+        proposals = []
+        for place, other in pairs:
+            mine, yours = shape_of(reference, place) or (), shape_of(candidate, other) or ()
+            small, large = (yours, mine) if flip else (mine, yours)
+            crop = found.cut(small, large) if len(small) == len(large) else None
+            if crop is not None:
+                recipe = f"reference: {crop}" if flip else crop
+                why = "the tokens that are no padding"
+                proposals.append(Proposal((place,), (other,), CONFIDENCE, why=why, recipe=recipe))
+        who, whole = ("candidate", "reference") if flip else ("reference", "candidate")
+        batch = f"row {found.row} of the {whole}'s batch of {found.count}" if found.count > 1 else f"the {whole}'s text"
+        return Findings(proposals, (f"the {who} ran {batch} alone, without its padding; that text was compared",))
+    return None
+
+
+def _padded(given: Sequence[tuple[np.ndarray, np.ndarray]]) -> _Padded | None:
+    """Find a text in a batch by all ids given to the model; the first of each two is the text's."""
+    shapes = {(small.shape, large.shape) for small, large in given if small.ndim == large.ndim == 2}
+    longer = [(small, large) for small, large in shapes if small[0] == 1 and small[1] < large[1]]
+    if len(longer) != 1:
+        return None
+    (_, tokens), (count, length) = longer[0]
+    ids = [(small[0], large) for small, large in given if (small.shape, large.shape) == longer[0]]
+    if not any(np.ptp(text) > 1 for text, _ in ids):
+        return None
+    for mask in (large for _, large in ids if np.isin(large, (0, 1)).all()):
+        for row in range(count):
+            kept = np.flatnonzero(mask[row])
+            if kept.size != tokens or kept[-1] - kept[0] + 1 != tokens:
+                continue
+            span = int(kept[0]), int(kept[-1]) + 1
+            if all(np.array_equal(text, batch[row, slice(*span)]) for text, batch in ids):
+                return _Padded(count, length, row, span)
+    return None
 
 
 def _other_padding(reference: Side, candidate: Side) -> Findings | None:

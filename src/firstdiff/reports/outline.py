@@ -125,6 +125,11 @@ def other_rows(comparison: Comparison) -> Iterator[str]:
             names = [pair.key for pair in found if pair.role not in _WEIGHTS] or [pair.key for pair in found]
             tail = passes if comparison.settings.get(option) else ""
             yield f"Only in the {side}: {counts} ({some(names, 3)}){tail}"
+    in_part = [pair.key for pair in comparison.pairs if pair.alignment is not None and pair.alignment.coverage < 1]
+    if in_part:
+        allowed = bool(comparison.settings.get("allow_partial"))
+        tail = ", which --allow-partial lets pass" if allowed else "; --allow-partial lets them pass"
+        yield f"Compared only in part: {count(len(in_part), 'tensor')} ({some(in_part, 3)}){tail}"
     yield from _set_apart(comparison)
     failed: dict[str, list[str]] = {}
     for pair in comparison.pairs:
