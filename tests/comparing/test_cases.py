@@ -175,6 +175,14 @@ def test_12_a_shard_against_the_whole() -> None:
     assert one(reference[:, 8:16], reference, allow_extra=True)[0].verdict == "match"
 
 
+def test_a_part_that_is_no_shard_has_to_be_allowed_even_if_parts_are_equal() -> None:
+    batch = noise(4, 6, 8)
+    for part in (batch[:2], batch[:, :3]):  # half of the texts, half of the tokens
+        assert one(batch, part, allow_missing=True, allow_extra=True)[0].verdict == "mismatch"
+        assert one(part, batch, allow_missing=True, allow_extra=True)[0].verdict == "mismatch"
+        assert one(batch, part, allow_partial=True)[0].verdict == "match"
+
+
 def test_13_a_scalar_against_a_tensor_of_one_element() -> None:
     assert one(4096, np.array([4096]))[0].verdict == "match"
     assert one(4096, np.array([4097]))[0].verdict == "mismatch"

@@ -14,6 +14,7 @@ from firstdiff.comparing.options import Options
 from firstdiff.comparing.pair_comparison import LayoutFinding
 from firstdiff.comparing.rows import audio_warnings
 from firstdiff.locate import Located, LocatedPair, MeasuredPair
+from firstdiff.locate.row import EVIDENCE_ONLY
 from firstdiff.pairing import Match, PairingResult
 from firstdiff.schema import Comparison, Diagnosis, Note, Pair, Side, Summary, Verdict
 from firstdiff.trace import Trace
@@ -178,7 +179,17 @@ def _part(pair: Pair, side: str, *, shard: bool) -> bool:
     shard: let a lone shard pass, one of several equal parts: the other ranks are missing, as whole tensors are
     """
     covered = getattr(pair.alignment, side) if pair.alignment is not None else 1.0
-    return covered < 1 and not (shard and _is_one_of_equal_parts(covered))
+    return covered < 1 and not (shard and _is_one_of_equal_parts(covered) and _is_cut_by_rank(pair))
+
+
+def _is_cut_by_rank(pair: Pair) -> bool:
+    """True for weights, a part of the last axis and one place of the first; else tokens or heads are missing."""
+    if pair.role in EVIDENCE_ONLY or pair.reference is None or pair.candidate is None:
+        return True
+    mine, yours = pair.reference.shape or (), pair.candidate.shape or ()
+    if len(mine) != len(yours):
+        return False
+    return mine[:-1] == yours[:-1] or (mine[1:] == yours[1:] and 1 in (mine[0], yours[0]))
 
 
 def _is_one_of_equal_parts(share: float) -> bool:
