@@ -95,6 +95,19 @@ def test_unknown_of_a_recorded_operation_points_at_what_is_left(tmp_path: Path) 
     )
 
 
+def test_weights_without_a_partner_are_not_said_to_agree(tmp_path: Path) -> None:
+    reference, candidate = norms(count=1), norms(count=1)
+    candidate[0].register_forward_hook(lambda *given: given[2] + 0.1 * torch.sin(7 * given[2]) * given[1][0])
+    for model, name, params in ((reference, "one", "all"), (candidate, "other", "none")):
+        with fd.capture(model, tmp_path / name, params=params):
+            model(torch.as_tensor(randn(2, 9, 32)))
+    found = fd.compare(tmp_path / "one", tmp_path / "other")
+    assert found.notes[-1].text == (
+        "No cause that was tested explains 0; to know more, compare its weights: 0.weight:param, 0.bias:param has no "
+        "partner in the candidate"
+    )
+
+
 def test_what_the_layout_told_stays_although_the_values_agree_in_it() -> None:
     found = fd.compare({"x": VALUES}, {"x": VALUES.T.copy()}, layout="strict")
     assert found.diagnosis[0].cause == "layout.transpose"

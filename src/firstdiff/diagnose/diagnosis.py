@@ -335,4 +335,7 @@ def _record_next(case: Case) -> str:
         return "record its inputs on both sides"
     if not case.operations:
         return "capture both sides with level='op' and params='all' to see what happens inside it"
+    lone = [both.key for both in case.params.values() if both.candidate is None]
+    if lone:
+        return f"compare its weights: {', '.join(lone)} has no partner in the candidate"
     return "compare the code of both sides there; its inputs and weights are what the reference has"
