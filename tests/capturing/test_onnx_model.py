@@ -47,6 +47,43 @@ def test_every_value_is_recorded_in_order_with_what_made_it(tmp_path: Path, trac
     np.testing.assert_allclose(values(trace, "norm"), normed, rtol=1e-5, atol=1e-6)
 
 
+def test_nodes_in_any_order_are_recorded_as_they_run(tmp_path: Path, trace: Path) -> None:
+    """Converters append the casts that they insert; runtimes sort nodes by themselves."""
+    proto = mlp()
+    nodes = list(proto.graph.node)
+    del proto.graph.node[:]
+    proto.graph.node.extend([*nodes[3:], *nodes[:3]])
+    capture_onnx(saved(proto, tmp_path), {"x": rows()}, trace, part_bytes=1)
+    seen: set[int] = set()
+    for item in fd.open_trace(trace):
+        assert set(item.record.sources) <= seen
+        seen.add(item.record.seq or 0)
+    assert len(fd.open_trace(trace)["variance"].record.sources) == 2
+
+
+def test_float16_on_the_cpu_is_told_to_be_float32_inside(trace: Path) -> None:
+    """The runtime casts between nodes only what it gives out, so that no node is what its recorded inputs give."""
+    rng = np.random.default_rng(0)
+    wide = {"w": rng.standard_normal((32, 64)), "v": rng.standard_normal((64, 32)) / 8}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["wide"]),
+        helper.make_node("Add", ["wide", "wide"], ["twice"]),
+        helper.make_node("MatMul", ["twice", "v"], ["y"]),
+    ]
+
+    def run(kind: int, dtype: type, path: Path) -> Path:
+        weights = {name: array.astype(dtype) for name, array in wide.items()}
+        x = rng.standard_normal((16, 32)) if path == trace else fd.open_trace(trace)["x:in.0"].values().read()
+        return capture_onnx(model(nodes, {"x": (kind, [16, 32])}, ["y"], weights), {"x": x.astype(dtype)}, path).path
+
+    reference = run(FLOAT, np.float32, trace)
+    candidate = run(TensorProto.FLOAT16, np.float16, trace.with_name("half.trace"))
+    assert fd.open_trace(candidate)["twice"].record.attrs["dtype_was"] == "float32"
+    found = fd.compare(reference, candidate, isolate=True)
+    assert found.verdict == "match", found.first_divergence
+    assert {pair.isolated.status for pair in found.pairs if pair.op and pair.isolated} == {"match"}
+
+
 def test_parts_give_the_same_bits_as_the_whole(tmp_path: Path) -> None:
     file = saved(mlp(), tmp_path)
     capture_onnx(file, {"x": rows()}, tmp_path / "whole.trace")

@@ -105,7 +105,7 @@ class BrowserCapture:
         self._trace = TraceWriter(path, producer=made_by, header={**noted_input(), "onnx": about}, overwrite=overwrite)
         self._writer = QueueWriter(self._trace, beside=True)
         self._session = Session(self._writer, Filters((), ()))
-        self._recorder = ValueRecorder(model, self._session, params)
+        self._recorder = ValueRecorder(model, self._session, params, provider)
         self._recorder.record_inputs(inputs)
         self._outputs = {output.name: np.empty(0) for output in model.proto.graph.output}
         self._types: dict[str, tuple[np.dtype, int]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from ast import literal_eval
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol, final
@@ -96,7 +96,7 @@ class Parts:
         self._sizes = sizes or {}
         self._part_bytes = part_bytes
         self._weights = dict(model.weights)
-        self._left = deque(_Step(node) for node in model.proto.graph.node)
+        self._left = deque(_Step(node) for node in _sorted(model.proto.graph.node))
         self._total = len(self._left)
         self._outputs = {output.name for output in model.proto.graph.output}
         self._names = {name for node in model.proto.graph.node for name in node.output}
@@ -150,7 +150,7 @@ class Parts:
             copy.name = renamed.get(tensor.name, tensor.name)
             self._weights[copy.name] = copy
         inside = (*step.inside, label)
-        steps = [_Step(_with_names(inner, renamed), inside) for inner in graph.node]
+        steps = [_Step(_with_names(inner, renamed), inside) for inner in _sorted(graph.node)]
         for result, name in zip(graph.output, node.output, strict=True):
             # without a name: an If of several results would give one name to several nodes
             hand_on = helper.make_node("Identity", [renamed.get(result.name, result.name)], [name])
@@ -280,6 +280,28 @@ def _values(step: _Step) -> list[Value]:
 def _in_order(steps: Iterable[_Step]) -> Iterator[str]:
     for step in steps:
         yield from _used(step.node)
+
+
+def _sorted(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    """Put nodes after those that they read from, as runtimes do; tools that insert casts may append them."""
+    makers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
+    found: list[onnx.NodeProto] = []
+    begun: set[int] = set()
+    done: set[int] = set()
+    for place in range(len(nodes)):
+        waiting = [place]
+        while waiting:
+            at = waiting[-1]
+            begun.add(at)
+            before = [makers[name] for name in _used(nodes[at]) if name in makers and makers[name] not in begun]
+            if before and at not in done:
+                waiting += reversed(before)
+                continue
+            if at not in done:
+                done.add(at)
+                found.append(nodes[at])
+            waiting.pop()
+    return found
 
 
 def _used(node: onnx.NodeProto) -> list[str]:

@@ -127,7 +127,7 @@ class _Run:
         on_progress: Callable[[int, int], None] | None,
     ) -> None:
         self._model = model
-        self._recorder = ValueRecorder(model, session, params)
+        self._recorder = ValueRecorder(model, session, params, provider)
         self._provider = provider
         self._optimize = optimize
         self._on_progress = on_progress or (lambda _done, _total: None)

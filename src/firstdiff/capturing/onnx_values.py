@@ -16,12 +16,17 @@ from firstdiff.capturing.session import Place, Session
 Params = Literal["auto", "small", "all", "none"]
 
 
+# compute float16 in float32, from node to node, and round only what is given out
+_WIDENING = ("cpu", "CPUExecutionProvider", "wasm")
+
+
 @final
 class ValueRecorder:
     """Records inputs, weights and values with op kinds, attributes and where each input came from."""
 
-    def __init__(self, model: OnnxModel, session: Session, params: Params) -> None:
+    def __init__(self, model: OnnxModel, session: Session, params: Params, provider: str) -> None:
         self._model = model
+        self._widens = provider in _WIDENING
         self._session = session
         self._limit = _largest_recorded(model, params)
         self._seq: dict[str, int] = {}
@@ -65,6 +70,7 @@ class ValueRecorder:
             **({"inputs": list(known)} if known else {}),
             **({"params": weights} if weights else {}),
             **torch_origin(value.node),
+            **({"dtype_was": "float32"} if self._widens and array.dtype == np.float16 else {}),
         }
         domain = value.node.domain
         op = value.node.op_type if domain in ("", "ai.onnx") else f"{domain}:{value.node.op_type}"

@@ -94,10 +94,11 @@ class Values:
         return tensor.values().view()
 
     def candidate(self, place: int) -> np.ndarray | None:
-        """Return the candidate's values of a row in the reference's layout; for weights, the reference's."""
+        """Return the candidate's values of a row in the reference's layout; for weights, the reference's, rounded."""
         row = self._graph.rows[place]
         if row.is_evidence:
-            return self.reference(place)
+            held = row.candidate.source.dtype if row.candidate and row.candidate.source else None
+            return _held_as(self.reference(place), held)
         own = self.own(place)
         return self._as_it_came(place) if own is None else own
 
