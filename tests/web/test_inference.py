@@ -160,6 +160,7 @@ def test_the_page_runs_a_model_and_finds_it_equal(page: Page, server: Server, ex
     expect(log).to_contain_text(f"logits at position {SEQUENCE - 1}: largest")
     expect(log).to_contain_text("(Softmax): min")
     expect(log).to_contain_text("logits: float32 [1, 6, 11]")
+    assert log.evaluate("pane => pane.scrollHeight - pane.clientHeight - pane.scrollTop") < 8
     kept = server.home / "debug_browser.log"
     assert "logits at position 0" in kept.read_text(encoding="utf-8")
     assert axe(page) == []
@@ -270,10 +271,13 @@ def test_bad_files_and_inputs_are_one_sentence(page: Page, exported: Path, tmp_p
 def test_without_webgpu_pythons_results_stay(page: Page, exported: Path, console: Console) -> None:
     load(page, exported / "model.onnx")
     give(page, exported / "x.npz")
+    run(page)
+    expect(page.get_by_text("within 0.0001 deviations of Python’s")).to_be_visible()
     page.get_by_label("Provider").select_option("webgpu")
     run(page)
     expect(page.get_by_role("alert")).to_contain_text("This browser has no WebGPU")
     expect(page.get_by_text(re.compile(r"Python’s onnxruntime .* recorded \d+ tensors"))).to_be_visible()
+    expect(page.get_by_text("within 0.0001 deviations of Python’s")).to_have_count(0)  # of the run before
     console.complaints.clear()  # the browser's own note that it has no adapter
 
 

@@ -65,6 +65,7 @@ export class InferenceState {
   test(prepared: string | null = null): Promise<void> {
     return this.#work("Testing", async () => {
       const { id } = this.#opened();
+      [this.table, this.run, this.other] = [null, null, null];
       this.model = await inference.model(id);
       this.checks = await checkModel(this.model, this.#files);
       for (const { name, passed, text } of this.checks) this.log.say(`check ${name}: ${passed ? "ok" : "FAILED"}: ${text}`);
