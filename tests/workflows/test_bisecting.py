@@ -65,6 +65,20 @@ def test_runs_that_agree_have_no_divergence(project: Path, firstdiff: Run) -> No
     assert (done.code, "no checkpoint differs" in done.out) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (b"no.such\nother\n", "record none of the 2 tensors, such as no.such"),
+        (b"\xff\xfe\x00", "names.txt: cannot be read ("),
+    ],
+)
+def test_names_that_cannot_be_searched_are_said(project: Path, firstdiff: Run, names: bytes, says: str) -> None:
+    deep(project, 20)
+    (project / "names.txt").write_bytes(names)
+    done = firstdiff("bisect", "--names", "names.txt")
+    assert (done.code, says in done.err) == (2, True), done.err
+
+
 def test_tensors_that_the_port_lacks_are_passed_over(project: Path, firstdiff: Run, tmp_path: Path) -> None:
     deep(project, 20)
     port = (project / "port.py").read_text(encoding="utf-8")

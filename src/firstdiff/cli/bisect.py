@@ -49,7 +49,7 @@ def _print(found: Bisection) -> None:
 
     for text in found.warnings:
         warn(text)
-    runs = f"{found.runs:,} runs of each side for {found.names:,} tensors"
+    runs = f"{found.runs:,} run{'' if found.runs == 1 else 's'} of each side for {found.names:,} tensors"
     if found.first is None:
         say(f"{shown(found.text)} ({runs})")
         return

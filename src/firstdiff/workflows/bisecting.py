@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import final
 
-from firstdiff.errors import UsageError
+from firstdiff.errors import ReadError, UsageError
 from firstdiff.readers import open_trace
 from firstdiff.schema import Diagnosis
 from firstdiff.trace import Trace
@@ -62,7 +62,7 @@ def checkpoints_to_search(
     """Return outputs in order: of a trace, a text file or the golden; else of one whole reference run."""
     golden = project.golden.folder / inputs.name
     if stated is not None and stated.is_file() and stated.suffix in (".txt", ".lst", ""):
-        names = [line.strip() for line in stated.read_text(encoding="utf-8").splitlines()]
+        names = [line.strip() for line in _read_text(stated).splitlines()]
         found = in_order(name for name in names if name and not name.startswith("#"))
     elif stated is not None or golden.exists():
         found = _checkpoints(open_trace(stated or golden))
@@ -73,6 +73,13 @@ def checkpoints_to_search(
     if not found:
         raise UsageError(f"{stated or golden}: names no output to search")
     return found
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReadError(f"cannot be read ({getattr(error, 'strerror', None) or error})", str(path)) from error
 
 
 def _checkpoints(trace: Trace) -> list[Checkpoint]:
@@ -201,7 +208,10 @@ class _Search:
     def _nothing_differs(self) -> Bisection:
         matching = sum(state == "match" for state in self._states.values())
         if not matching:
-            return self._result(None, text="the candidate records none of these tensors")
+            raise UsageError(
+                f"reference and candidate record none of the {len(self._checkpoints):,} tensors, such as "
+                f"{self._checkpoints[0]}; name tensors of both with --names"
+            )
         return self._result(None, text=f"no checkpoint differs: {matching:,} match")
 
     def _warn_of_recovery(self, first: int | None) -> None:
