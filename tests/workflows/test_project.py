@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ from firstdiff.workflows.candidate_files import candidate_files
 from firstdiff.workflows.commands import fill, split_command
 from firstdiff.workflows.project import find_project, load_project
 from firstdiff.workflows.project_template import write_project
+from tests.cli.conftest import Done
 from tests.workflows.scratch import scratch_project
+
+Run = Callable[..., Done]
 
 
 def test_a_project_is_found_from_a_folder_below(tmp_path: Path) -> None:
@@ -140,6 +144,14 @@ command = "python port.py"
     ]
     # what both use is the candidate's as well: --watch must see it change
     assert [project.shown(file) for file in candidate_files(project)] == ["port.py", "shared.py", "unrelated.py"]
+
+
+def test_init_passes_over_what_it_may_not_look_at(tmp_path: Path, firstdiff: Run) -> None:
+    (tmp_path / "link").symlink_to("x" * 300)  # a name too long to look up fails for root as well
+    done = firstdiff("init", tmp_path)
+    assert done.code == 0, done.err
+    assert "reference: not found; fill in command under [reference]" in done.out
+    assert "next: fill in the commands, then firstdiff golden" in done.out
 
 
 def test_init_knows_a_crate(tmp_path: Path) -> None:

@@ -27,4 +27,5 @@ def init(
     say(f"  inputs: {shown(', '.join(name for name, _ in found.inputs)) or 'none found'}")
     if found.files:
         say(f"  files: {shown(', '.join(name for _, name in found.files))}")
-    say("next: firstdiff golden, then firstdiff validate")
+    fill_in = "" if found.reference and found.candidate else "fill in the commands, then "
+    say(f"next: {fill_in}firstdiff golden, then firstdiff validate")

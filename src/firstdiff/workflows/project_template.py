@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -55,9 +56,9 @@ def write_project(folder: Path, *, overwrite: bool = False) -> tuple[Path, Findi
 def look_around(folder: Path) -> Findings:
     """Find the programs, inputs, weights and golden data of a folder."""
     reference, port = _scripts(folder)
-    inputs = sorted(path for path in (folder / "inputs").glob("*") if path.is_file() and path.name[0] != ".")
+    inputs = sorted(path for path in (folder / "inputs").glob("*") if _is_file(path) and path.name[0] != ".")
     folders = [folder, *_subfolders(folder)]
-    files = [path for place in folders for path in sorted(place.glob("*")) if path.is_file()]
+    files = [path for place in folders for path in sorted(place.glob("*")) if _is_file(path)]
     weights = [path.relative_to(folder).as_posix() for path in files if path.suffix in _WEIGHTS][:_MOST_WEIGHTS]
     vocabularies = [path.relative_to(folder).as_posix() for path in files if path.name in _VOCABULARIES]
     named = [("weights" if n == 0 else f"weights_{n + 1}", name) for n, name in enumerate(weights)]
@@ -95,7 +96,19 @@ def _mentions(path: Path) -> bool:
 def _subfolders(folder: Path) -> list[Path]:
     """Return the folders that may hold a model or the port."""
     named = (path for path in folder.glob("*") if path.name[0] != "." and path.name not in _NO_MODEL)
-    return sorted(path for path in named if path.is_dir())
+    return sorted(path for path in named if _is_dir(path) and os.access(path, os.R_OK | os.X_OK))
+
+
+def _is_file(path: Path) -> bool:
+    with suppress(OSError):  # of a folder that may not be looked into
+        return path.is_file()
+    return False
+
+
+def _is_dir(path: Path) -> bool:
+    with suppress(OSError):
+        return path.is_dir()
+    return False
 
 
 def _compiled(folder: Path, root: Path) -> str | None:
