@@ -105,6 +105,8 @@ def test_rules_fail_with_key_index_and_value(folder: Path) -> None:
         ("tensor_slice", {"trace": "ref.npz", "name": "x", "slice": "a"}, "has a part 'a'"),
         ("tensor_statistics", {"trace": "none.npz", "name": "x"}, "does not exist"),
         ("explain", {**SIDES, "name": "q"}, "neither side has a tensor 'q'"),
+        ("explain", SIDES, "explain needs the argument 'name'; it takes reference, candidate, name"),
+        ("diagnose", {**SIDES, "key": "x"}, "diagnose has no argument 'key'; it takes reference, candidate, name"),
         ("validate", {}, "has no firstdiff.toml"),
         ("plan_next", {}, "has no firstdiff.toml"),
     ],

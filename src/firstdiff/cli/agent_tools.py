@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import wraps
+from inspect import signature
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from firstdiff.cli.agent_results import (
     divergence_result,
     row_result,
 )
-from firstdiff.errors import FirstdiffError, UsageError
+from firstdiff.errors import FirstdiffError, UsageError, did_you_mean
 from firstdiff.json_text import plain
 from firstdiff.schema import Comparison
 
@@ -269,6 +270,18 @@ READING = (
     "plan_next",
 )
 RUNNING = ("validate",)
+
+
+def check_arguments(tool: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Raise UsageError for arguments that a tool does not take, or lacks."""
+    takes = signature(tool).parameters
+    unknown = next((name for name in arguments if name not in takes), None)
+    lacking = next((name for name, one in takes.items() if one.default is one.empty and name not in arguments), None)
+    if unknown is not None:
+        near = did_you_mean(unknown, takes)
+        raise UsageError(f"{tool.__name__} has no argument {unknown!r}{near}; it takes {', '.join(takes)}")
+    if lacking is not None:
+        raise UsageError(f"{tool.__name__} needs the argument {lacking!r}; it takes {', '.join(takes)}")
 
 
 def guarded(tool: Callable[..., Any], failure: type[Exception]) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -43,7 +43,7 @@ def _root(stated: Path | None) -> Path:
 def server(root: Path) -> MCPServer:
     """Return the server of one project's folder; UsageError where the SDK is not installed."""
     from firstdiff import __version__
-    from firstdiff.cli.agent_tools import READING, RUNNING, ProjectTools, guarded
+    from firstdiff.cli.agent_tools import READING, RUNNING, ProjectTools, check_arguments, guarded
     from firstdiff.errors import UsageError
 
     try:
@@ -52,8 +52,20 @@ def server(root: Path) -> MCPServer:
         from mcp_types import ToolAnnotations
     except ImportError as error:
         raise UsageError("mcp needs the official SDK, version 2: pip install 'firstdiff[mcp]'") from error
-    made: MCPServer = MCPServer("firstdiff", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
     tools = ProjectTools(root)
+
+    class ToolServer(MCPServer):
+        """Says in one sentence which arguments a call lacks or has too many; the SDK would ignore the latter."""
+
+        async def call_tool(self, name: str, arguments: dict[str, Any], *args: Any, **more: Any) -> Any:
+            if name in (*READING, *RUNNING):
+                try:
+                    check_arguments(getattr(tools, name), arguments)
+                except UsageError as error:
+                    raise ToolError(str(error)) from error
+            return await super().call_tool(name, arguments, *args, **more)
+
+    made = ToolServer("firstdiff", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
     for name in (*READING, *RUNNING):
         reads = name in READING
         hints = ToolAnnotations(
