@@ -34,6 +34,8 @@ def test_paths_are_relative_to_the_file_and_components_keep_their_order(tmp_path
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ('[golden]\ncode = ["/etc/*.py"]\n', "[golden] code: /etc/*.py is no glob relative to this file ("),
+        ('[candidate]\ncommand = "x"\nwatch = ["/src/*.rs"]\n', "[candidate] watch: /src/*.rs is no glob relative to"),
         ("[candidat]\n", "unknown entry candidat (did you mean candidate?)"),
         ('[candidate]\ncomand = "x"\n', "unknown entry [candidate] comand (did you mean command?)"),
         ("[candidate]\ncommand = []\n", "[candidate] command is empty"),

@@ -213,6 +213,15 @@ class _ProjectReader:
             raise self._wrong(f"{where} is {value!r}; it takes a string or a list of strings")
         return tuple(self._text_of(where, item) for item in several)
 
+    def _file_globs(self, where: str, value: Any) -> tuple[str, ...]:
+        globs = self._texts(where, value)
+        for glob in globs:
+            try:
+                next(self._path.glob(glob), None)  # of a file, so nothing is searched: pathlib only reads the pattern
+            except (ValueError, NotImplementedError) as error:
+                raise self._wrong(f"{where}: {glob} is no glob relative to this file ({error})") from error
+        return globs
+
     def _command(self, side: Side) -> Command | None:
         table = self._table(side)
         if "command" not in table:
@@ -236,7 +245,7 @@ class _ProjectReader:
             folder=self._root,
             timeout=float(timeout),
             environment={name: str(value) for name, value in environment.items()},
-            watch=self._texts(f"[{side}] watch", table.get("watch", [])),
+            watch=self._file_globs(f"[{side}] watch", table.get("watch", [])),
         )
 
     def _input_set(self, name: str, values: Any) -> InputSet:
@@ -279,7 +288,7 @@ class _ProjectReader:
             raise self._wrong(f"[golden] seed is {seed!r}; it takes a whole number")
         if not isinstance(floor, int) or isinstance(floor, bool) or floor < 0:
             raise self._wrong(f"[golden] floor is {floor!r}; it takes how many more times the reference runs")
-        code = self._texts("[golden] code", table.get("code", []))
+        code = self._file_globs("[golden] code", table.get("code", []))
         return GoldenSettings(
             folder=self._root / self._text_of("[golden] dir", table.get("dir", "golden")),
             files={name: self._root / self._text_of(f"[golden] files.{name}", file) for name, file in files.items()},
