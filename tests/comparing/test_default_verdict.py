@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import ml_dtypes
@@ -12,6 +13,7 @@ import torch
 import firstdiff as fd
 from firstdiff.comparing.rejudge import rejudge
 from firstdiff.judge import Rules
+from tests.capturing.models import captured
 from tests.locate.models import change, model, trace
 
 RANDOM = np.random.default_rng(3)
@@ -167,3 +169,27 @@ def test_weights_of_another_type_are_the_reference_rounded(tmp_path: Path) -> No
     found = fd.compare(tmp_path / "r", tmp_path / "bad")
     assert found.verdict == "mismatch"
     assert "weights are not the reference's, rounded to bf16" in (found.pairs[0].reason or "")
+
+
+HALVES = (ml_dtypes.bfloat16, np.float16)
+
+
+@pytest.mark.parametrize("types", [HALVES, HALVES[::-1]])
+def test_two_half_precisions_are_compared_with_each_other(tmp_path: Path, types: tuple[type, type]) -> None:
+    """Small values have coarser steps in float16, and neither type's weights are the other's, rounded."""
+    rng = np.random.default_rng(0)
+    weight = (rng.standard_normal((96, 64)) * np.logspace(-7, 0, 64)).astype(np.float32)
+    for path, dtype in zip("rc", types, strict=True):
+        with fd.record(tmp_path / path) as recording:
+            recording.tap("layer.weight", weight.astype(dtype), role="param")
+            recording.tap("layer", np.linspace(0, 1, 8, dtype=np.float32))
+    assert fd.compare(tmp_path / "r", tmp_path / "c").verdict == "match"
+
+
+@pytest.mark.parametrize("types", [(torch.bfloat16, torch.float16), (torch.float16, torch.bfloat16)])
+def test_healthy_runs_in_two_half_precisions_match(tmp_path: Path, types: tuple[torch.dtype, torch.dtype]) -> None:
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(torch.nn.Embedding(2, 384), torch.nn.Linear(384, 64), torch.nn.LayerNorm(64))
+    kinds = torch.zeros(48, dtype=torch.int64)  # each channel is one weight, which two roundings may move alike
+    sides = [captured(copy.deepcopy(layers).to(dtype), tmp_path / str(dtype), kinds) for dtype in types]
+    assert fd.compare(*sides).verdict == "match"

@@ -54,6 +54,12 @@ def test_overflow_of_the_recorded_type_is_no_error() -> None:
     assert residual(without_infinity, np.array([1e5, 1.0])) == 0
 
 
+def test_overflow_of_the_stored_type_is_no_error_beside_a_coarser_one() -> None:
+    recorded = np.array([1.0, -np.inf], np.float16)
+    assert residual(recorded, np.array([1.0, -65540.0]), dtype="bfloat16") == 0
+    assert residual(recorded, np.array([1.0, -60000.0]), dtype="bfloat16") == np.inf
+
+
 def test_other_shapes_never_fit() -> None:
     assert residual(np.zeros((2, 3), dtype=np.float32), np.zeros((3, 2))) == np.inf
 

@@ -75,13 +75,13 @@ def other_weights(sources: tuple[Source, Source]) -> FailedPart | None:
         return None
     held = max(types, key=dtypes.eps_of)
     eps, others = dtypes.eps_of(held), 0
+    # the finer type may hold small values in coarser steps, as float16 does beside bfloat16
+    step = max(float(ml_dtypes.finfo(held).tiny), *(float(ml_dtypes.finfo(one).smallest_subnormal) for one in types))
     with np.errstate(all="ignore"):
         for ours, theirs in _windows(*sources, _WINDOW):
             if not np.array_equal(ours.astype(held), theirs.astype(held)):
                 one, other = ours.astype(np.float64), theirs.astype(np.float64)
-                others += int(
-                    np.count_nonzero(np.abs(one - other) > eps * np.abs(one) + float(ml_dtypes.finfo(held).tiny))
-                )
+                others += int(np.count_nonzero(np.abs(one - other) > eps * np.abs(one) + step))
     if not others:
         return None
     share = others / max(sources[0].size, 1)
