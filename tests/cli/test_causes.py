@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from firstdiff.diagnose.causes import pages
-from firstdiff.diagnose.replayed.norm_eps import NormEps
+from firstdiff.diagnose.replayed.norms import NormEps
 
 Run = Callable[..., tuple[int, str, str]]
 

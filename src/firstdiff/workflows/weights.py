@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from firstdiff.comparing import OnProgress, Options, compare_traces
-from firstdiff.diagnose.replayed.fresh import fresh_words
+from firstdiff.diagnose.replayed.unloaded_weights import fresh_words
 from firstdiff.dtypes import doubles
 from firstdiff.errors import UsageError, did_you_mean
 from firstdiff.readers import open_trace

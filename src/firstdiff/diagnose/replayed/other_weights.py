@@ -1,15 +1,83 @@
-"""Find evidence of other weights in a linear layer from its inputs and outputs alone."""
+"""Hypothesis: other weights, as recorded or as inputs and outputs tell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
-from firstdiff.diagnose.counterfactual import Trial, Variant
+from firstdiff.diagnose.case import Both
+from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
 from firstdiff.diagnose.hypothesis import Specific
 from firstdiff.dtypes import doubles
+from firstdiff.ops import linear
+
+_SLIGHT = 1e-2
+_IMPLIED = ("scale.channel", "offset.channel", "scale.row", "values.uncorrelated")
+
+
+class WeightsDiffer(Counterfactual):
+    """The candidate has other weights.
+
+    The operation is right and its weights are not: another checkpoint, another layer's, only a part loaded, or
+    changed on the way.
+
+    Tested, where the candidate recorded its weights, by computing the operation with them: what differs in the
+    weights must explain what differs in the output. Where it did not, weights are looked for that give its output
+    from its inputs for every token alike; if there are any, the operation is of the right kind. Compare how both
+    sides load the weights.
+    """
+
+    code = "weights.differ"
+
+    def variants(self, trial: Trial) -> Iterator[Variant]:
+        recorded = _recorded(trial)
+        differ = {name: both for name, both in recorded.items() if both.differs or _lies_otherwise(both)}
+        fix = f"load the reference's weights into {trial.key}"
+        if differ:
+            arrays = {name: _in_shape(both.candidate, trial.plan.arrays[name]) for name, both in differ.items()}
+            names = ", ".join(both.key.removesuffix(":param") for both in differ.values())
+            order = ", the reference's in another order," if not any(both.differs for both in differ.values()) else ""
+            what = f"with the candidate's own {names}{order}"
+            yield Variant(plan=trial.plan.on(**arrays), what=what, fix=fix, implies=_IMPLIED)
+        elif not recorded and trial.function in _SOLVABLE:
+            yield from other_weights(trial, fix)
+
+
+_SOLVABLE = (linear.linear, linear.addmm)
+
+
+def _recorded(trial: Trial) -> dict[str, Both]:
+    """Return the weights of an operation that both sides recorded, by the operator's name for each."""
+    found: dict[str, Both] = {}
+    for name, array in trial.plan.arrays.items():
+        both = trial.case.params.get(name) or _holding(trial.case.params.values(), array)
+        if both is not None and array is not None and both.reference is not None and both.candidate is not None:
+            found[name] = both
+    return found
+
+
+def _holding(params: Iterable[Both], array: Any) -> Both | None:
+    """Find the weight with an array's values: arguments of functions and nodes have no parameter names."""
+    if not isinstance(array, np.ndarray):
+        return None
+    return next((both for both in params if both.reference is not None and np.array_equal(both.reference, array)), None)
+
+
+def _lies_otherwise(both: Both) -> bool:
+    """True if two weights of one shape differ by more than a little."""
+    reference, candidate = both.reference, both.candidate
+    if reference is None or candidate is None or reference.shape != candidate.shape:
+        return False
+    one, other = doubles(reference), doubles(candidate)
+    return bool(np.abs(one - other).max(initial=0.0) > _SLIGHT * np.abs(one).max(initial=0.0))
+
+
+def _in_shape(values: np.ndarray | None, like: Any) -> np.ndarray | None:
+    return values.reshape(np.shape(like)) if values is not None and values.size == np.size(like) else values
+
 
 # least squares over more numbers than this takes long
 _MOST_COLUMNS = 1024
@@ -24,8 +92,8 @@ _IMPLIES = ("values.uncorrelated",)
 
 
 def other_weights(trial: Trial, fix: str) -> Iterator[Variant]:
-    """A weight and a bias with which every token comes out as it does, if the numbers say that there are any."""
-    told = _told(trial)
+    """Yield a weight and bias that give every token of the candidate, if its values are evidence for any."""
+    told = _wrong_outputs(trial)
     if told is None:
         return
     x, y, wrong = told.inputs, told.outputs, told.wrong
@@ -41,7 +109,7 @@ def other_weights(trial: Trial, fix: str) -> Iterator[Variant]:
         what = f"with other weights for {int(wrong.sum())} of {wrong.size} outputs, and the right ones for the rest,"
     else:
         return
-    plan = trial.plan.with_function(_given).on(result=_put_back(trial, found))
+    plan = trial.plan.with_function(_return_result).on(result=_put_back(trial, found))
     fit = trial.fit(plan)
     if fit is None or not fit.reaches_floor:  # as many numbers as were fitted come near to anything
         return
@@ -77,8 +145,8 @@ def evidence(x: np.ndarray, y: np.ndarray) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Told:
-    """The part of a case that is looked at, token by token, and which outputs are wrong."""
+class _WrongOutputs:
+    """Inputs and outputs of a part of the case, by token, and the outputs that are wrong."""
 
     inputs: np.ndarray
     outputs: np.ndarray
@@ -86,8 +154,8 @@ class _Told:
     wrong: np.ndarray
 
 
-def _told(trial: Trial) -> _Told | None:
-    """None where inputs and outputs do not tell anything."""
+def _wrong_outputs(trial: Trial) -> _WrongOutputs | None:
+    """Return the sample of a trial; None where it holds no evidence."""
     arrays, case = trial.plan.arrays, trial.case
     given, whole = np.asarray(arrays["mat1"] if "mat1" in arrays else arrays["input"]), case.candidate_whole
     if whole is None or given.ndim < 1 or whole.shape[:-1] != given.shape[:-1]:
@@ -101,15 +169,18 @@ def _told(trial: Trial) -> _Told | None:
         return None
     right = expected.reshape(y.shape)
     wrong = np.abs(right - y).max(axis=0) > 1e-3 * np.std(y)
-    return _Told(x, y, right, wrong) if (np.ptp(y[:, wrong], axis=0) > 0).any() else None
+    return _WrongOutputs(x, y, right, wrong) if (np.ptp(y[:, wrong], axis=0) > 0).any() else None
 
 
 def _put_back(trial: Trial, found: np.ndarray) -> np.ndarray:
-    """The whole row with what was found in the part that is looked at."""
+    """Return the whole candidate with other values in the compared part."""
     whole = np.array(doubles(trial.case.candidate_whole))
     whole[trial.case.part] = found.reshape(trial.case.candidate.shape)
     return whole
 
 
-def _given(result: np.ndarray) -> np.ndarray:
+def _return_result(result: np.ndarray) -> np.ndarray:
     return result
+
+
+WEIGHTS_DIFFER: Final = WeightsDiffer()

@@ -1,4 +1,4 @@
-"""Hypothesis: operands held in lower precision."""
+"""Hypotheses: operands held in lower precision."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
 from firstdiff.diagnose.hypothesis import Explanation
-from firstdiff.diagnose.replayed.quantised_operands import quantised_operands, reads_quantised
+from firstdiff.diagnose.rows import as_recorded
 from firstdiff.dtypes import doubles
-from firstdiff.ops import linear
+from firstdiff.errors import UsageError
+from firstdiff.ops import NotReplayable, linear, plans
 from firstdiff.ops.rounding import quantised, rounded
+from firstdiff.trace import Tensor
 
 _LARGE, _SAMPLE = 1 << 18, 1 << 16
 _ABOUT = 30.0
@@ -30,7 +32,7 @@ class _Rounded(Counterfactual):
         if dtypes.eps_of(trial.case.dtype) >= self._coarseness():
             return
         weight = arrays.get("weight")
-        if weight is not None and not could_leave(trial, self._coarseness() / 4 * _size(weight)):
+        if weight is not None and not could_leave(trial, self._coarseness() / 4 * _root_mean_square(weight)):
             return
         held = {name: self.rounded(array) for name, array in arrays.items() if _is_weight(name, array)}
         others = {name: self.rounded(array) for name, array in arrays.items() if _is_activation(name, array)}
@@ -131,13 +133,13 @@ def could_leave(trial: Trial, noise: float) -> bool:
     if trial.function is not linear.linear or np.size(trial.plan.arrays["weight"]) < _LARGE:
         return True
     given = trial.plan.arrays["input"]
-    left = _size(trial.case.candidate - trial.case.expected)
-    made = noise * _size(given) * np.shape(given)[-1] ** 0.5
+    left = _root_mean_square(trial.case.candidate - trial.case.expected)
+    made = noise * _root_mean_square(given) * np.shape(given)[-1] ** 0.5
     return bool(made / _ABOUT <= left <= made * _ABOUT) or not np.isfinite(left)
 
 
-def _size(values: Any) -> float:
-    """The root of the mean square of some of the values."""
+def _root_mean_square(values: Any) -> float:
+    """Return the root mean square of a sample of the values."""
     flat = np.asarray(values).reshape(-1)
     some = doubles(flat[:: max(1, flat.size // _SAMPLE)])
     return float(np.sqrt(np.mean(np.square(some)))) if some.size else 0.0
@@ -153,6 +155,71 @@ def _is_activation(name: str, array: Any) -> bool:
 
 def _is_float(array: Any) -> bool:
     return isinstance(array, np.ndarray) and array.ndim > 0 and dtypes.kind_of(array.dtype) == "float"
+
+
+_BACK_TO_REAL = "DequantizeLinear"
+# a weight is at most half a step from what it was; a scale is itself a rounded number
+_HALF_A_STEP = 0.51
+_IMPLIES = ("weights.differ", "dtype.bf16", "dtype.fp16", "values.clipped", "offset.channel", "scale.channel")
+
+
+def reads_quantised(case: Case) -> bool:
+    """True for a node that reads values which went through integers, as the candidate recorded it."""
+    return any(tensor.record.op == _BACK_TO_REAL for tensor in case.candidate_operands.values())
+
+
+def quantised_operands(case: Case) -> Iterator[Explanation]:
+    """Explain a node by its quantised operands, if computing it on them gives the candidate's output."""
+    quantised = {slot: item for slot, item in case.candidate_operands.items() if item.record.op == _BACK_TO_REAL}
+    honest = all(_is_near(case, slot, item) for slot, item in quantised.items())
+    predicted = _run_on_recorded_operands(case) if quantised and honest else None
+    if predicted is None or predicted.shape != case.candidate.shape:
+        return
+    fit = case.fit(predicted)
+    bits = 4 if all("int4" in _integer_type(case, item) for item in quantised.values()) else 8
+    names = " and ".join(item.name for item in quantised.values())
+    yield Explanation(
+        cause=f"dtype.int{bits}",
+        fit=fit,
+        evidence=f"computed from {names}, which were quantised to {bits} bits, {case.falls_to(fit)}",
+        fix=f"leave the operands of {case.name} unquantised, or judge the outputs by their SQNR",
+        implies=_IMPLIES,
+        predicted=predicted,
+    )
+
+
+def _run_on_recorded_operands(case: Case) -> np.ndarray | None:
+    tensor = case.row.candidate
+    arrays: dict[str, Any] = {slot: as_recorded(item) for slot, item in case.candidate_operands.items()}
+    if tensor is None or any(array is None for array in arrays.values()):
+        return None
+    record = tensor.record
+    found = plans(record.op or "", record.attrs, arrays, {}, name=record.name)
+    if isinstance(found, NotReplayable) or not found:
+        return None
+    try:
+        whole = found[0].run()["0"]
+        return doubles(whole[case.part])
+    except (ValueError, IndexError, UsageError, KeyError):
+        return None
+
+
+def _is_near(case: Case, slot: str, item: Tensor) -> bool:
+    """False for a quantised weight further from the reference's than half a step: another weight."""
+    held, scale = case.sources_of(item)[:2] if len(item.record.sources) > 1 else (None, None)
+    if held is None or scale is None or held.key.role != "param":
+        return True  # computed by the candidate: the node that quantises it is a row of its own
+    ours, theirs, step = case.reference_operand(slot), as_recorded(item), as_recorded(scale)
+    if ours is None or theirs is None or step is None or ours.shape != theirs.shape:
+        return True
+    apart = float(np.abs(doubles(ours) - doubles(theirs)).max(initial=0.0))
+    return apart <= _HALF_A_STEP * float(doubles(step).max(initial=0.0))
+
+
+def _integer_type(case: Case, item: Tensor) -> str:
+    """Return the integer dtype that a value was dequantised from."""
+    source = next(iter(case.sources_of(item)), None)
+    return source.values().dtype.name if source is not None and source.source is not None else ""
 
 
 BF16: Final = OperandsBf16()
