@@ -12,7 +12,7 @@ from firstdiff import plugins
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis, Specific
 from firstdiff.diagnose.rows import Scene
-from firstdiff.diagnose.values.rounding import HYPOTHESIS as ROUNDING
+from firstdiff.diagnose.values.precision import ROUNDING
 from firstdiff.errors import ReadError
 from firstdiff.locate import Located, RowGraph
 from firstdiff.locate.operands import Values

@@ -1,13 +1,17 @@
-"""Activation functions and, where they are monotonic, their inverses."""
+"""Hypotheses: an activation is missing, extra or another one, from the values alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
 
+from firstdiff import dtypes
+from firstdiff.diagnose.case import Case
+from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
+from firstdiff.diagnose.values.sides import Sides
 from firstdiff.ops import activations
 
 Map = Callable[[np.ndarray], np.ndarray]
@@ -48,20 +52,20 @@ MAPS: Final[Mapping[str, Map]] = {
     "squared relu": activations.relu_squared,
 }
 
-# what a function makes of numbers below 0 does not tell them apart; above 0 all of these rise
+# below 0 these functions are not invertible; above 0 all of them rise
 KINDS: Final = tuple(name for name in MAPS if name not in ("exp", "relu6"))
 
 
 @lru_cache(maxsize=32)
-def _table(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers from 0 up and what a function makes of them."""
+def _sampled_map(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Sample a function from 0 up: the inputs and its outputs."""
     x = np.concatenate([np.linspace(0.0, 1.0, _POINTS)[:-1], np.geomspace(1.0, _REACH, _POINTS)])
     return x, np.asarray(MAPS[name](x))
 
 
 def inverse_above_zero(name: str, values: np.ndarray) -> np.ndarray:
-    """The number from 0 up that a function makes these values of; NaN where there is none. Exact to about 1e-9."""
-    x, made = _table(name)
+    """Invert a function from 0 up, exact to about 1e-9; NaN where it never takes the value."""
+    x, made = _sampled_map(name)
     found = np.interp(values, made, x, left=np.nan, right=np.nan)
     with np.errstate(all="ignore"):
         step = 1e-6
@@ -70,8 +74,8 @@ def inverse_above_zero(name: str, values: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(np.isfinite(better), better, found))
 
 
-# the least that a function makes of any number, and whether it makes 0, and nothing else, of all numbers below 0
-_LEAST: Final[Mapping[str, float]] = {
+# the minimum of each function, and those that are 0 for all numbers below 0
+_MINIMA: Final[Mapping[str, float]] = {
     "gelu (erf)": -0.1701,
     "gelu (tanh)": -0.1701,
     "quick gelu": -0.1637,
@@ -85,9 +89,9 @@ _CUT_OFF = frozenset({"relu", "relu6", "squared relu"})
 _POSITIVE = frozenset({"sigmoid", "exp", "softplus"})
 _AT_MOST_ONE = frozenset({"sigmoid", "tanh"})
 _SLOPES: Final[Mapping[str, float]] = {"leaky relu (0.01)": 0.01, "leaky relu (0.1)": 0.1, "leaky relu (0.2)": 0.2}
-_UNEVEN = 3.0  # how much further than above 0 numbers may reach below it, before a slope flattens them
+_UNEVEN = 3.0  # largest ratio of the reach below 0 to that above it, before a slope flattens the negative side
 _SLACK = 1e-2
-_SHARE = 0.02
+_MOST_OUTSIDE = 0.02
 
 
 def could_come_from(name: str, values: np.ndarray) -> bool:
@@ -97,11 +101,157 @@ def could_come_from(name: str, values: np.ndarray) -> bool:
         return False
     low, high = float(told.min()), float(told.max())
     if name in _CUT_OFF:
-        return low >= 0 and float(np.mean(told == 0)) > _SHARE
+        return low >= 0 and float(np.mean(told == 0)) > _MOST_OUTSIDE
     if name in _POSITIVE:
         return low >= 0 and (high <= 1 + _SLACK or name not in _AT_MOST_ONE)
     if name in _AT_MOST_ONE and high > 1 + _SLACK:
         return False
     if name in _SLOPES and -low > _UNEVEN * _SLOPES[name] * high:
         return False
-    return _LEAST.get(name, -np.inf) - _SLACK <= low < 0
+    return _MINIMA.get(name, -np.inf) - _SLACK <= low < 0
+
+
+_SAMPLE = 512
+_FEWEST_VALUES = 16
+_LEFT = 0.2
+_BENT = 0.5
+
+
+class ActivationMissing(Hypothesis):
+    """An activation is not applied: the reference is the candidate after it.
+
+    Tested by applying every known activation to the candidate's values: is the reference what comes out? Apply it.
+    """
+
+    code = "activation.missing"
+
+    def applies(self, case: Case) -> bool:
+        return _applies(case)
+
+    @np.errstate(all="ignore")
+    def test(self, case: Case) -> Iterator[Explanation]:
+        sides = Sides.of(case)
+        flat = _sampled_indices(sides)
+        reference, candidate = sides.reference.reshape(-1)[flat], sides.candidate.reshape(-1)[flat]
+        for name, function in MAPS.items():
+            made = function(candidate)
+            if (
+                candidate.size < _FEWEST_VALUES
+                or not could_come_from(name, sides.reference)
+                or not _predicts_best(made, reference, candidate)
+            ):
+                continue
+            made = function(sides.candidate)
+            right = np.abs(made - sides.reference) <= sides.allowed + 1e-6 * np.abs(sides.reference)
+            yield from sides.told(
+                self.code,
+                np.where(right, sides.candidate, sides.reference),
+                f"{name} of the candidate's values is what they should be",
+                f"apply {name}",
+                implies=("values.clipped",),
+            )
+
+
+class ActivationExtra(Hypothesis):
+    """An activation is applied that should not be, or applied twice.
+
+    Tested by applying every known activation to what the candidate should have. Leave it out.
+    """
+
+    code = "activation.extra"
+
+    def applies(self, case: Case) -> bool:
+        return _applies(case)
+
+    @np.errstate(all="ignore")
+    def test(self, case: Case) -> Iterator[Explanation]:
+        sides = Sides.of(case)
+        flat = _sampled_indices(sides)
+        reference, candidate = sides.reference.reshape(-1)[flat], sides.candidate.reshape(-1)[flat]
+        for name, function in MAPS.items():
+            if candidate.size < _FEWEST_VALUES or not could_come_from(name, sides.candidate):
+                continue
+            if _predicts_best(function(reference), candidate, reference):
+                yield from sides.told(
+                    self.code,
+                    function(sides.reference),
+                    f"the candidate is {name} of what it should be",
+                    f"leave out {name}",
+                    implies=("values.zero", "values.clipped"),
+                )
+
+
+class ActivationKind(Hypothesis):
+    """Another activation is applied: gelu by tanh in place of erf, silu in place of gelu, relu in place of either.
+
+    Tested where the reference is positive: there every activation can be undone, and another one applied to what it was
+    made of. Use the reference's.
+    """
+
+    code = "activation.kind"
+
+    def applies(self, case: Case) -> bool:
+        return _applies(case)
+
+    @np.errstate(all="ignore")
+    def test(self, case: Case) -> Iterator[Explanation]:
+        sides = Sides.of(case)
+        flat = _sampled_indices(sides)
+        reference, candidate = sides.reference.reshape(-1)[flat], sides.candidate.reshape(-1)[flat]
+        above = (reference > 0) & np.isfinite(candidate)
+        if int(above.sum()) < _FEWEST_VALUES:
+            return
+        for right in (name for name in KINDS if could_come_from(name, sides.reference)):
+            inside = inverse_above_zero(right, reference[above])
+            if np.isnan(inside).mean() > 0.1:
+                continue
+            for wrong in KINDS:
+                if wrong == right or not could_come_from(wrong, sides.candidate):
+                    continue
+                made = MAPS[wrong](inside)
+                if _predicts_best(made, candidate[above], reference[above]):
+                    yield from self._told(sides, right, wrong)
+
+    def _told(self, sides: Sides, right: str, wrong: str) -> Iterator[Explanation]:
+        above = sides.reference > 0
+        predicted = np.where(above, MAPS[wrong](inverse_above_zero(right, sides.reference)), sides.candidate)
+        yield from sides.told(
+            self.code,
+            predicted,
+            f"where the reference is positive, the candidate is {wrong} of what {right} makes the reference of",
+            f"use {right} in place of {wrong}",
+            doubt=0.05,
+        )
+
+
+def _applies(case: Case) -> bool:
+    return case.comparable and Sides.of(case).real and dtypes.kind_of(case.candidate_dtype) == "float"
+
+
+def _sampled_indices(sides: Sides) -> np.ndarray:
+    """Return indices of wrong elements and as many of any: the wrong ones of a relu alone are all below 0."""
+    return np.concatenate([_thinned((sides.wrong & sides.finite).reshape(-1)), _thinned(sides.finite.reshape(-1))])
+
+
+def _thinned(told: np.ndarray) -> np.ndarray:
+    there = np.flatnonzero(told)
+    return there if there.size <= _SAMPLE else there[np.arange(_SAMPLE) * there.size // _SAMPLE]
+
+
+def _predicts_best(made: np.ndarray, wanted: np.ndarray, plain: np.ndarray) -> bool:
+    """True if a map predicts the wanted values, and better than the identity or one factor does."""
+    told = np.isfinite(made)
+    if told.mean() < 0.9:
+        return False
+    before = np.sqrt(np.mean((wanted - plain)[told] ** 2))
+    spread = np.std(wanted[told])
+    after = np.sqrt(np.mean((wanted - made)[told] ** 2))
+    power = float(np.sum(plain[told] ** 2))
+    factor = float(np.sum(plain[told] * wanted[told])) / power if power else 1.0
+    straight = np.sqrt(np.mean((wanted - factor * plain)[told] ** 2))
+    return bool(before > 0 and after <= _LEFT * min(before, spread or before) and after < _BENT * straight)
+
+
+MISSING: Final = ActivationMissing()
+EXTRA: Final = ActivationExtra()
+KIND: Final = ActivationKind()

@@ -1,10 +1,179 @@
-"""Hypotheses on layout: one for each kind of layout, sharing one search."""
+"""Hypotheses: the same values in another layout, one for each kind of layout."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations
+from math import prod
 from typing import Final
 
-from firstdiff.diagnose.values.rearranged import Rearranged
+import numpy as np
+
+from firstdiff.align.stride_search import divisors
+from firstdiff.diagnose.case import Case
+from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
+from firstdiff.diagnose.values.axis_order import Lines, order_along
+from firstdiff.diagnose.values.sides import Sides, axis_words, typical, views
+from firstdiff.locate.where import Form, Pattern
+
+_SAMPLE = 512
+_MOST_LEFT = 0.3
+_MOST_AXES = 5
+_MOST_CUTS = 12
+_LETTERS = "abcdefgh"
+
+
+@dataclass(frozen=True, slots=True)
+class Regrouping:
+    """Reshape the reference to `lengths`, transpose to `order`, and reshape back."""
+
+    cause: str
+    lengths: tuple[int, ...]
+    order: tuple[int, ...]
+
+    def applied(self, values: np.ndarray) -> np.ndarray:
+        return values.reshape(self.lengths).transpose(self.order).reshape(values.shape)
+
+    @property
+    def words(self) -> str:
+        names = [f"{_LETTERS[axis]}={length}" for axis, length in enumerate(self.lengths)]
+        return f"{' '.join(names)} -> {' '.join(_LETTERS[axis] for axis in self.order)}"
+
+
+def regrouping_of(sides: Sides) -> Regrouping | None:
+    """Find the simplest regrouping that explains most of the difference; None if there is none."""
+    size = sides.reference.size
+    flat = np.unique((np.arange(_SAMPLE) * size // _SAMPLE + np.arange(_SAMPLE) * 7919) % size)
+    reference, candidate = sides.reference.reshape(-1), sides.candidate.reshape(-1)[flat]
+    before = min(typical(candidate - reference[flat]), typical(candidate - candidate.mean()))
+    if not 0 < before < np.inf:
+        return None
+    for one in _regroupings(sides.shape):
+        if typical(candidate - reference[_source_indices(one, flat)]) < _MOST_LEFT * before:
+            return one
+    return None
+
+
+def _regroupings(shape: tuple[int, ...]) -> Iterator[Regrouping]:
+    """Yield transpositions of whole axes, then of axes with one of them cut in two."""
+    axes = tuple(length for length in shape if length > 1)
+    if len(axes) <= _MOST_AXES:
+        yield from _axis_orders(axes, axes)
+    if len(axes) >= _MOST_AXES or len(axes) < 2:
+        return
+    for at in reversed(range(len(axes))):
+        for inner in _inner_lengths(axes[at]):
+            cut = (*axes[:at], axes[at] // inner, inner, *axes[at + 1 :])
+            yield from _axis_orders(cut, axes)
+
+
+def _axis_orders(lengths: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[Regrouping]:
+    for order in sorted(permutations(range(len(lengths))), key=_count_moved)[1:]:
+        plain = len(lengths) == len(shape) and tuple(lengths[axis] for axis in order) == shape
+        yield Regrouping("layout.transpose" if plain else "layout.reshape", lengths, order)
+
+
+def _count_moved(order: tuple[int, ...]) -> int:
+    return sum(axis != at for at, axis in enumerate(order))
+
+
+def _inner_lengths(length: int) -> tuple[int, ...]:
+    return divisors(length)[1:-1][:_MOST_CUTS]
+
+
+def _source_indices(one: Regrouping, flat: np.ndarray) -> np.ndarray:
+    """Return the flat index in the reference of each of the candidate's flat indices."""
+    strides = [prod(one.lengths[axis + 1 :]) for axis in range(len(one.lengths))]
+    rest, found = flat, np.zeros_like(flat)
+    for axis in reversed(one.order):
+        rest, at = np.divmod(rest, one.lengths[axis])
+        found = found + at * strides[axis]
+    return found
+
+
+_SLACK = 0.08
+_FEWEST_VALUES = 4
+
+
+class Rearranged(Hypothesis):
+    """The values are those of the reference in another layout; subclasses say which."""
+
+    def test(self, case: Case) -> Iterator[Explanation]:
+        found = case.shared.get("rearranged")
+        if found is None:
+            found = case.shared["rearranged"] = _explanations(case)
+        yield from (one for one in found if one.cause == self.code)
+
+
+def _explanations(case: Case) -> list[Explanation]:
+    """Search the whole case, then its wrong part; arbitrary permutations only where nothing simpler fits."""
+    seen = [sides for sides in _candidate_views(case) if sides.reference.size >= _FEWEST_VALUES and _same_values(sides)]
+    for any_order in (False, True):
+        for sides in seen:
+            found = [one for axis in reversed(range(sides.ndim)) for one in _reordered(sides, axis, any_order)]
+            found = found or ([] if any_order else list(_regrouped(sides)))
+            if found:
+                return found
+    return []
+
+
+def _candidate_views(case: Case) -> Iterator[Sides]:
+    """Yield the whole case, its wrong part, and the chunk around that: a permutation may leave the ends in place."""
+    yield from views(case)
+    whole = Sides.of(case)
+    chunks = {axis: _chunk_around(pattern) for axis, pattern in whole.part.patterns.items()}
+    grown = {axis: chunk for axis, chunk in chunks.items() if len(chunk.indices) < chunk.length}
+    if grown and grown != whole.part.patterns:
+        yield whole.cut_to(grown)
+
+
+def _chunk_around(pattern: Pattern) -> Pattern:
+    """Return the shortest of the equal chunks of an axis that holds a run of indices."""
+    first, last = pattern.indices[0], pattern.indices[-1]
+    if last - first + 1 > len(pattern.indices):
+        return pattern
+    size = next(size for size in divisors(pattern.length) if first // size == last // size)
+    start = first // size * size
+    form: Form = "below" if start == 0 else "from" if start + size == pattern.length else "block"
+    return Pattern(form, tuple(range(start, start + size)), pattern.share, pattern.length)
+
+
+def _reordered(sides: Sides, axis: int, any_order: bool) -> Iterator[Explanation]:
+    order = order_along(Lines.along(sides, axis), any_order=any_order) if sides.shape[axis] > 1 else None
+    if order is not None:
+        where = axis_words(axis, sides.ndim)
+        yield from sides.told(
+            order.cause,
+            sides.reference.take(order.taken, axis=axis),
+            f"along {where} the candidate has {order.words}",
+            f"bring {where} into the reference's order",
+            chosen=order.chosen,
+            implies=("layout.permuted",),
+        )
+
+
+def _regrouped(sides: Sides) -> Iterator[Explanation]:
+    found = regrouping_of(sides)
+    if found is not None:
+        yield from sides.told(
+            found.cause,
+            found.applied(sides.reference),
+            f"the candidate is the reference rearranged by {found.words} and read in the same shape",
+            "put the axes in the reference's order before the shape is changed",
+            chosen=2,
+        )
+
+
+@np.errstate(all="ignore")
+def _same_values(sides: Sides) -> bool:
+    """Cheap pre-check: a permutation keeps mean, spread and range."""
+    reference, candidate = (np.abs(side[np.isfinite(side)]) for side in (sides.reference, sides.candidate))
+    if reference.size != candidate.size or not reference.size:
+        return False
+    size = float(np.sqrt(np.mean(reference**2)))
+    figures = [(side.mean(), np.sqrt(np.mean(side**2)), side.max() / 2) for side in (reference, candidate)]
+    return bool(size) and all(abs(one - other) <= _SLACK * size for one, other in zip(*figures, strict=True))
 
 
 class LayoutTranspose(Rearranged):

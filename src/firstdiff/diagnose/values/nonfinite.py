@@ -11,7 +11,7 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
-from firstdiff.diagnose.values.grids import share_on_grid
+from firstdiff.diagnose.values.precision import share_on_grid
 from firstdiff.diagnose.values.sides import Sides, axis_words
 
 _RANGES = {"float16": 65504.0, "bfloat16": 3.39e38, "float32": 3.4e38}
@@ -134,7 +134,7 @@ def _ends_a_range(found: _Strange, sizes: np.ndarray) -> bool:
 
 
 def _narrowest(case: Case, found: _Strange) -> str:
-    """The type the candidate seems to have computed in."""
+    """Name the dtype that the candidate seems to have computed in."""
     if case.candidate_dtype.name in _RANGES and case.candidate_dtype.name != "float32":
         return case.candidate_dtype.name
     finite = found.sides.candidate[np.isfinite(found.sides.candidate)]
@@ -154,7 +154,7 @@ def _largest(values: np.ndarray | None) -> float:
 
 
 def _rows(found: _Strange) -> str:
-    """Whole vectors along an axis are what a softmax or a norm leaves of one bad element."""
+    """Describe non-finite vectors along an axis, as a softmax or norm makes of one bad element."""
     for axis in reversed(range(found.at.ndim)):
         if found.at.shape[axis] > 1 and found.at.any() and not found.at.all():
             every = found.at.all(axis=axis)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp
+from math import exp, log
 from typing import final
 
 import numpy as np
@@ -13,8 +13,70 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Specific
-from firstdiff.diagnose.values.share import Share, share_left, typical
 from firstdiff.locate.where import Pattern, pattern_of
+
+_TRIMMED = 0.01
+_LEAST_LEFT = 1e-9
+_PRICE = log(10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Share of the difference that a prediction leaves.
+
+    left: fraction that remains over the elements that differ, corrected for fitted numbers
+    count: number of elements compared
+    fitted: number of fitted parameters
+    """
+
+    left: float
+    count: int
+    fitted: int
+
+    @property
+    def evidence(self) -> float:
+        """Return the log likelihood ratio against chance; low for few elements, which fit anything."""
+        free = self.count - self.fitted
+        if free <= 0 or self.left >= 1.0:
+            return 0.0
+        return max(free * log(1.0 / max(self.left, _LEAST_LEFT)) - self.fitted * _PRICE, 0.0)
+
+
+NOTHING = Share(1.0, 0, 0)
+
+
+@np.errstate(all="ignore")
+def share_left(
+    reference: np.ndarray, candidate: np.ndarray, predicted: np.ndarray, wrong: np.ndarray, fitted: int = 0
+) -> Share:
+    """Compare a prediction with the candidate, over the elements where the sides differ.
+
+    fitted: number of parameters taken from the candidate itself
+
+    Relative to the candidate's own spread too, so that predicting 0 does not explain a candidate near 0.
+    """
+    told = wrong & np.isfinite(predicted) & np.isfinite(reference) & np.isfinite(candidate)
+    count = int(np.count_nonzero(told))
+    if not count or 2 * count < np.count_nonzero(wrong):
+        return NOTHING
+    ref, cand, made = reference[told], candidate[told], predicted[told]
+    before = typical(cand - ref)
+    every = candidate[np.isfinite(candidate)]
+    spread = typical(every - every.mean())
+    before = min(before, spread) if spread > 0 else before
+    after = typical(cand - made) * (count / max(count - fitted, 1)) ** 0.5
+    return Share(after / before if before > 0 else 1.0, count, fitted)
+
+
+def typical(values: np.ndarray) -> float:
+    """Return the root mean square without the largest hundredth, for outliers would dominate it."""
+    sizes = np.abs(values).reshape(-1)
+    kept = sizes.size - int(sizes.size * _TRIMMED)
+    if kept < sizes.size:
+        sizes = np.partition(sizes, kept - 1)[:kept]
+    top = float(sizes.max(initial=0.0))
+    return top * float(np.sqrt(np.mean((sizes / top) ** 2))) if 0 < top < np.inf else top
+
 
 _ALL = 0.999
 _SLIGHT, _BULK = 0.02, 0.25
@@ -42,7 +104,7 @@ class Sides:
 
     @staticmethod
     def of(case: Case) -> Sides:
-        """All of a case; the same object each time it is asked for."""
+        """Return the sides of a whole case; the same object on every call."""
         found = case.shared.get("sides")
         if not isinstance(found, Sides):
             reference, candidate = case.expected, case.candidate
@@ -66,7 +128,7 @@ class Sides:
 
     @property
     def eps(self) -> float:
-        """Spacing of the numbers around 1 in the coarser of the two types; 0 for whole numbers."""
+        """Machine epsilon of the coarser dtype; 0 for integers."""
         return dtypes.eps_of(self.case.dtype)
 
     @cached_property
@@ -80,7 +142,7 @@ class Sides:
 
     @cached_property
     def wrong(self) -> np.ndarray:
-        """The elements that differ: by more than is allowed, or by about as much as those that do."""
+        """Mark the elements that differ by more than is allowed, or by about as much as those that do."""
         with np.errstate(all="ignore"):
             apart = np.abs(self.difference)
             beyond = self.finite & (apart > self.allowed)
@@ -92,7 +154,7 @@ class Sides:
 
     @cached_property
     def part(self) -> Sides:
-        """Cut down to the indices that are wrong: one head, the tokens from 12 on; itself if all are."""
+        """Return only the indices that are wrong (one head, the tokens from 12 on); itself if all are."""
         found = {}
         for axis in range(self.ndim):
             others = tuple(other for other in range(self.ndim) if other != axis)
@@ -102,7 +164,7 @@ class Sides:
         return self.cut_to(found) if found else self
 
     def cut_to(self, patterns: dict[int, Pattern]) -> Sides:
-        """Only some indices of some axes of a whole case."""
+        """Return some indices of some axes of a whole case."""
         cut = self._index(patterns)
         return Sides(self.case, self.reference[cut], self.candidate[cut], self.allowed[cut], patterns)
 
@@ -112,7 +174,7 @@ class Sides:
 
     @property
     def place(self) -> str:
-        """The location of the part, to begin a sentence with: `in index 5 of axis 1, `; empty for all of it."""
+        """Describe the location of the part to begin a sentence: `in index 5 of axis 1, `; empty for the whole."""
         words = [f"{found.words('index')} of {axis_words(axis, self.ndim)}" for axis, found in self.patterns.items()]
         return f"in {' and '.join(words)}, " if words else ""
 
@@ -129,7 +191,7 @@ class Sides:
         implies: tuple[str, ...] = (),
         doubt: float = 0.0,
     ) -> Iterator[Explanation]:
-        """The explanation that a prediction of these sides' candidate is, unless it explains next to nothing.
+        """Yield the explanation that a prediction of the candidate is, unless it explains next to nothing.
 
         evidence: what was seen; where, and what it does to the difference, is added
         chosen: choices, such as which index goes where, that were made to fit and that many elements confirm
@@ -159,7 +221,7 @@ class Sides:
         return share_left(self.reference, self.candidate, predicted, self.wrong, fitted)
 
     def _strays(self, predicted: np.ndarray) -> np.ndarray:
-        """The few elements that something else befell: far off where nearly all others fit."""
+        """Mark the few elements that are far off where nearly all others fit."""
         with np.errstate(all="ignore"):
             apart = np.abs(self.candidate - predicted)
             far = self.finite & (apart > _FAR * self.allowed) & (apart > _FAR * np.median(apart[self.finite]))
@@ -167,7 +229,7 @@ class Sides:
         return np.asarray(far if few else np.zeros_like(far))
 
     def put_back(self, predicted: np.ndarray) -> np.ndarray:
-        """The whole case's values with these sides' own replaced."""
+        """Return the reference of the whole case with this part replaced."""
         if not self.patterns:
             return predicted
         whole = Sides.of(self.case).reference.copy()
@@ -189,7 +251,7 @@ def axis_words(axis: int, ndim: int) -> str:
 
 
 def views(case: Case) -> Iterator[Sides]:
-    """All of a case, then the part of it that is wrong where that is less."""
+    """Yield the whole case, then its wrong part if that is smaller."""
     whole = Sides.of(case)
     yield whole
     if whole.part is not whole:

@@ -24,7 +24,7 @@ class UniformKernel:
 
     @property
     def total(self) -> float:
-        """The sum of a row."""
+        """Sum of one row."""
         return float(self.keep + (self.made.shape[-1] - 1) * self.redraw)
 
     @property

@@ -11,10 +11,9 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis
-from firstdiff.diagnose.values.ids import are_ids
-from firstdiff.diagnose.values.lines import Lines
-from firstdiff.diagnose.values.orders import order_along
+from firstdiff.diagnose.values.axis_order import Lines, order_along
 from firstdiff.diagnose.values.sides import Sides, axis_words
+from firstdiff.diagnose.values.tokens import are_ids
 
 _WORDS = re.compile(r"logit|lm_head|vocab|wte|embed|token|score|output_projection", re.IGNORECASE)
 _LEAST = 16
@@ -45,7 +44,7 @@ class VocabMismatch(Hypothesis):
             yield from self._resized(case)
 
     def _renamed(self, case: Case) -> Iterator[Explanation]:
-        """Each id of the reference is always the same other id of the candidate."""
+        """Explain ids of which each is always replaced by the same other id."""
         reference, candidate = (
             np.asarray(side).reshape(-1) for side in (case.reference_as_recorded, case.candidate_as_recorded)
         )
@@ -85,7 +84,7 @@ class VocabMismatch(Hypothesis):
             )
 
     def _resized(self, case: Case) -> Iterator[Explanation]:
-        """One axis is longer on one side: does the common part agree?"""
+        """Explain an axis that is longer on one side where the common part agrees."""
         reference, candidate = case.reference_as_recorded, case.candidate_as_recorded
         if reference is None or candidate is None or reference.ndim != candidate.ndim:
             return

@@ -1,4 +1,4 @@
-"""Hypothesis: positions looked up in other rows of their table."""
+"""Hypotheses: positions counted from another start, or looked up in other rows of their table."""
 
 from __future__ import annotations
 
@@ -10,9 +10,43 @@ import numpy as np
 
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis
+from firstdiff.diagnose.values.tokens import are_ids
 from firstdiff.dtypes import doubles
 
-_LEAST = 2
+_FEWEST_ROWS = 2
+
+
+class PositionOffset(Hypothesis):
+    """Positions start at another number.
+
+    A cache is counted twice or not at all, padding counts as tokens, or positions start at 1 or 2 in place of 0.
+
+    Tested on whole numbers that rise by one from token to token on both sides. Start where the reference starts.
+    """
+
+    code = "position.offset"
+
+    def applies(self, case: Case) -> bool:
+        return case.comparable and are_ids(case.reference_as_recorded) and are_ids(case.candidate_as_recorded)
+
+    def test(self, case: Case) -> Iterator[Explanation]:
+        reference, candidate = case.expected, case.candidate
+        if reference.shape[-1:] < (3,) or not all(
+            np.all(np.diff(side, axis=-1) == 1) for side in (reference, candidate)
+        ):
+            return
+        offsets = np.unique(candidate - reference)
+        if offsets.size == 1:
+            fit = case.fit(reference + offsets[0])
+            yield Explanation(
+                cause=self.code,
+                fit=fit,
+                evidence=f"positions start at {candidate.flat[0]:g} in place of {reference.flat[0]:g}: "
+                f"{case.falls_to(fit)}",
+                fix=f"start at {reference.flat[0]:g}",
+                implies=("ids.mismatch", "offset.constant", "shift.sequence"),
+                predicted=reference + offsets[0],
+            )
 
 
 class PositionRows(Hypothesis):
@@ -35,7 +69,7 @@ class PositionRows(Hypothesis):
             if both.reference is None or both.reference.ndim != 2:
                 continue
             table = doubles(both.reference)
-            reference, candidate = (_start(table, side) for side in sides)
+            reference, candidate = (_first_row(table, side) for side in sides)
             if reference is None or candidate is None or reference == candidate:
                 continue
             name = both.key.removesuffix(":param")
@@ -48,13 +82,13 @@ class PositionRows(Hypothesis):
             )
 
 
-def _start(table: np.ndarray, values: np.ndarray | None) -> int | None:
-    """The row of the table at which these values, the same in every batch, begin."""
+def _first_row(table: np.ndarray, values: np.ndarray | None) -> int | None:
+    """Return the row of the table at which these values begin; None if they are not consecutive rows of it."""
     if values is None or values.ndim < 2 or values.shape[-1] != table.shape[1] or not values.size:
         return None
     rows = doubles(values).reshape(-1, *values.shape[-2:])
     count = rows.shape[1]
-    if not _LEAST <= count <= len(table) or np.abs(rows - rows[:1]).max() > 1e-6 * np.abs(table).max():
+    if not _FEWEST_ROWS <= count <= len(table) or np.abs(rows - rows[:1]).max() > 1e-6 * np.abs(table).max():
         return None
     apart = np.abs(table[: len(table) - count + 1] - rows[0, 0]).max(axis=1)
     start = int(np.argmin(apart))
@@ -62,4 +96,5 @@ def _start(table: np.ndarray, values: np.ndarray | None) -> int | None:
     return start if near else None
 
 
-HYPOTHESIS: Final = PositionRows()
+POSITION_ROWS: Final = PositionRows()
+POSITION_OFFSET: Final = PositionOffset()

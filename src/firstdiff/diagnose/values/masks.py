@@ -1,4 +1,4 @@
-"""Hypothesis: a mask that hides other places."""
+"""Hypotheses: a mask that hides other places, or another fill value in them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis, Specific
+from firstdiff.diagnose.values.sides import Sides
 
-_LEAST = 4
-_FILLER = -9e3
+_FEWEST_PLACES = 4
+_HIDDEN_BELOW = -9e3
 
 
 class MaskPlaces(Hypothesis):
@@ -28,16 +29,16 @@ class MaskPlaces(Hypothesis):
     code = "attention.mask"
 
     def applies(self, case: Case) -> bool:
-        return case.comparable and case.candidate.size >= _LEAST
+        return case.comparable and case.candidate.size >= _FEWEST_PLACES
 
     def test(self, case: Case) -> Iterator[Explanation]:
-        reference, candidate = (_seen(values, case.candidate_dtype) for values in (case.expected, case.candidate))
+        reference, candidate = (_visible(values, case.candidate_dtype) for values in (case.expected, case.candidate))
         if reference is None or candidate is None or np.array_equal(reference, candidate) or reference.all():
             return
         if np.array_equal(reference, ~candidate):
             evidence, specific = "the mask is turned round", Specific.MISTAKE
         else:
-            moved = _moved_diagonal(reference, candidate)
+            moved = _describe_shifted_mask(reference, candidate)
             more, less = int((candidate & ~reference).sum()), int((reference & ~candidate).sum())
             evidence = f"{more:,} more places are true, or 0, than in the reference and {less:,} fewer{moved}"
             specific = Specific.MISTAKE if moved or candidate.all() else Specific.FORM
@@ -54,17 +55,17 @@ class MaskPlaces(Hypothesis):
         )
 
 
-def _seen(values: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+def _visible(values: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
     """Return where a mask is True, or adds 0 to the scores; None if the values are no mask."""
     if dtypes.kind_of(dtype) == "bool":
         return np.asarray(values > 0.5)
     if values.dtype.kind != "f" or np.isnan(values).any():
         return None
     seen = np.asarray(values == 0)
-    return seen if bool((seen | (values <= _FILLER)).all()) else None
+    return seen if bool((seen | (values <= _HIDDEN_BELOW)).all()) else None
 
 
-def _moved_diagonal(reference: np.ndarray, candidate: np.ndarray) -> str:
+def _describe_shifted_mask(reference: np.ndarray, candidate: np.ndarray) -> str:
     """Describe a mask that is shifted by one along the last axis; empty if it is not."""
     if reference.ndim < 2 or reference.shape[-1] < 3:
         return ""
@@ -76,4 +77,49 @@ def _moved_diagonal(reference: np.ndarray, candidate: np.ndarray) -> str:
     return ""
 
 
-HYPOTHESIS: Final = MaskPlaces()
+_FAR_BEYOND = 100.0  # times the other values: a fill value rather than a score
+
+
+class ValuesFiller(Hypothesis):
+    """Masked places hold another number: -inf on one side, -1e9 or the lowest of a type on the other.
+
+    After the softmax both are 0, unless a row is masked everywhere: then -inf makes NaN and a number makes an even
+    row.
+
+    Tested by the places that differ: each side has one number there, far below everything else. Fill with what the
+    reference fills with, or compare behind the softmax.
+    """
+
+    code = "values.filler"
+
+    def applies(self, case: Case) -> bool:
+        return case.comparable and Sides.of(case).real
+
+    @np.errstate(all="ignore")
+    def test(self, case: Case) -> Iterator[Explanation]:
+        sides = Sides.of(case)
+        if not sides.reference.size or np.isnan(sides.reference).any() or np.isnan(sides.candidate).any():
+            return
+        reference, candidate = float(sides.reference.min()), float(sides.candidate.min())
+        masked = sides.reference == reference
+        if reference == candidate or masked.all() or not np.array_equal(masked, sides.candidate == candidate):
+            return
+        shown = sides.candidate[~masked]
+        agrees = case.floor_of(shown).fit(sides.reference[~masked])
+        if max(reference, candidate) > -_FAR_BEYOND * float(np.abs(shown).max()) or not agrees.reaches_floor:
+            return
+        predicted = np.where(masked, candidate, sides.reference)
+        yield Explanation(
+            cause=self.code,
+            fit=agrees,
+            evidence=f"{int(masked.sum()):,} masked places hold {candidate:.6g} in place of {reference:.6g}; "
+            "everything else agrees",
+            fix=f"fill masked places with {reference:.6g}, or compare what comes out of the softmax",
+            assumed=1,
+            implies=("values.nonfinite", "values.clipped", "offset.constant"),
+            predicted=predicted,
+        )
+
+
+MASK_PLACES: Final = MaskPlaces()
+VALUES_FILLER: Final = ValuesFiller()

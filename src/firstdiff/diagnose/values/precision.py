@@ -1,8 +1,9 @@
-"""Hypotheses: values were rounded to a narrower dtype."""
+"""Hypotheses: values rounded to a narrower dtype or a coarser grid, or that differ by rounding alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
@@ -10,13 +11,83 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
-from firstdiff.diagnose.values.grids import share_on_grid, spacing_at, steps_of
 from firstdiff.diagnose.values.sides import Sides
+from firstdiff.ops.rounding import rounded
+
+_SAMPLE = 4096
+_FEWEST_ON_GRID = 16
+_LEVELS = {"int8": 127, "int4": 7}
+_NEAR_STEP = 5e-3
+
+
+def share_on_grid(values: np.ndarray, dtype: str) -> float:
+    """Return the fraction of non-zero values that a dtype holds exactly; 0 where there are too few."""
+    told = _sampled(values)
+    told = told[told != 0]
+    if told.size < _FEWEST_ON_GRID or np.unique(told).size < _FEWEST_ON_GRID // 2:
+        return 0.0
+    return float(np.mean(rounded(told, dtype) == told))
+
+
+def spacing_at(values: np.ndarray, dtype: str) -> np.ndarray:
+    """Return the spacing of a dtype at each value."""
+    with np.errstate(all="ignore"):
+        power = np.exp2(np.floor(np.log2(np.where(values != 0, np.abs(values), 1.0))))
+    return np.asarray(np.where(values != 0, power, 0.0) * dtypes.eps_of(dtypes.from_name(dtype)))
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Even steps that all values lie on; `axis` where each index of it has its own."""
+
+    name: str
+    size: np.ndarray
+    axis: int | None
+
+
+def steps_of(values: np.ndarray) -> Steps | None:
+    """Find the even grid of 8 or 4 bits that real values lie on; None if there is none."""
+    for name, top in _LEVELS.items():
+        size = _even_step(_sampled(values)[None, :], top)
+        if size is not None:
+            return Steps(name, size.reshape((1,) * values.ndim), None)
+    for axis in reversed(range(values.ndim)):
+        if values.shape[axis] < 2 or values.size // values.shape[axis] < _FEWEST_ON_GRID:
+            continue
+        rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)[:, :_SAMPLE]
+        for name, top in _LEVELS.items():
+            size = _even_step(rows, top)
+            if size is not None:
+                shape = [1] * values.ndim
+                shape[axis] = size.size
+                return Steps(name, size.reshape(shape), axis)
+    return None
+
+
+@np.errstate(all="ignore")
+def _even_step(rows: np.ndarray, top: int) -> np.ndarray | None:
+    """Return the step of each row if all rows lie on a grid of `top` steps to a side, or twice that in all."""
+    if rows.shape[1] < _FEWEST_ON_GRID or not np.isfinite(rows).all():
+        return None
+    span = np.ptp(rows, axis=1, keepdims=True)
+    for step in (np.abs(rows).max(axis=1, keepdims=True) / top, span / (2 * top + 1), span / (2 * top)):
+        counts = rows / np.where(step > 0, step, 1.0)
+        even = np.abs(counts - np.round(counts)) <= _NEAR_STEP
+        varied = [np.unique(np.round(row)).size > 3 for row in counts[:4]]
+        if even.all() and all(varied):
+            return np.asarray(step[:, 0])
+    return None
+
+
+def _sampled(values: np.ndarray) -> np.ndarray:
+    flat = values[np.isfinite(values)].reshape(-1)
+    return np.asarray(flat if flat.size <= _SAMPLE else flat[np.arange(_SAMPLE) * flat.size // _SAMPLE])
+
 
 _ALL = 0.999
-_FEW = 0.9
+_MOST_OF_REFERENCE = 0.9
 _COMPUTED = 24.0
-_LEAST = 64
+_FEWEST_VALUES = 64
 _UNRELATED = 0.15
 _LOOKS_LIKE = 0.45
 
@@ -43,8 +114,11 @@ class _Rounded(Hypothesis):
             yield from self._computed(sides)
 
     def _on_grid(self, sides: Sides) -> bool:
-        """On this type's grid, on none that is coarser, and the reference is not."""
-        if share_on_grid(sides.candidate, self.dtype) < _ALL or share_on_grid(sides.case.reference, self.dtype) > _FEW:
+        """True if the candidate lies on this dtype's grid, on no coarser one, and the reference does not."""
+        if (
+            share_on_grid(sides.candidate, self.dtype) < _ALL
+            or share_on_grid(sides.case.reference, self.dtype) > _MOST_OF_REFERENCE
+        ):
             return False
         return not any(share_on_grid(sides.candidate, coarser) >= _ALL for coarser in self.finer)
 
@@ -54,7 +128,7 @@ class _Rounded(Hypothesis):
         if np.mean(apart[sides.finite] <= half[sides.finite]) >= _ALL:
             limit, how = half, f"each value is the nearest {self.dtype} to what it should be"
         else:
-            limit, how = _noise(sides, self.dtype), f"the values are {self.dtype} numbers, with its noise"
+            limit, how = _computing_noise(sides, self.dtype), f"the values are {self.dtype} numbers, with its noise"
         yield from sides.told(
             self.code,
             np.where(apart <= limit, sides.candidate, sides.reference),
@@ -63,16 +137,16 @@ class _Rounded(Hypothesis):
         )
 
     def _computed(self, sides: Sides) -> Iterator[Explanation]:
-        """Not on the grid, but apart by noise of its size and of no direction: computed in it further up."""
+        """Explain undirected noise of this dtype's size, off its grid: computed in it further up."""
         eps = dtypes.eps_of(dtypes.from_name(self.dtype))
         told = sides.finite
-        if int(told.sum()) < _LEAST or not _has_no_direction(sides):
+        if int(told.sum()) < _FEWEST_VALUES or not _has_no_direction(sides):
             return
         spread = float(sides.reference[told].std())
         size = float(np.sqrt(np.mean((np.abs(sides.difference[told]) / (spread + np.abs(sides.reference[told]))) ** 2)))
         if not 0.05 * eps < size < 2.0 * eps:
             return
-        limit = _noise(sides, self.dtype)
+        limit = _computing_noise(sides, self.dtype)
         yield from sides.told(
             self.code,
             np.where(np.abs(sides.difference) <= limit, sides.candidate, sides.reference),
@@ -159,7 +233,7 @@ def _reference_type(case: Case) -> np.dtype:
     return case.row.sources[0].dtype
 
 
-def _noise(sides: Sides, dtype: str) -> np.ndarray:
+def _computing_noise(sides: Sides, dtype: str) -> np.ndarray:
     """Return the error per element that computing in a dtype may leave."""
     spread = float(sides.reference[sides.finite].std()) if sides.finite.any() else 0.0
     return np.asarray(_COMPUTED * dtypes.eps_of(dtypes.from_name(dtype)) * (spread + np.abs(sides.reference)))
@@ -176,10 +250,10 @@ def _has_no_direction(sides: Sides) -> bool:
         return False
     if abs(float(np.mean(apart * (values - values.mean())))) > _UNRELATED * size * float(values.std()):
         return False
-    return all(_even(sides, axis, size) for axis in range(sides.ndim) if sides.shape[axis] > 1)
+    return all(_is_even_along(sides, axis, size) for axis in range(sides.ndim) if sides.shape[axis] > 1)
 
 
-def _even(sides: Sides, axis: int, size: float) -> bool:
+def _is_even_along(sides: Sides, axis: int, size: float) -> bool:
     others = tuple(other for other in range(sides.ndim) if other != axis)
     apart = np.where(sides.finite, sides.difference, 0.0)
     each = sides.reference.size / sides.shape[axis]
@@ -187,7 +261,64 @@ def _even(sides: Sides, axis: int, size: float) -> bool:
     return each < 8 or float(np.sqrt(np.mean(means**2))) < (_UNRELATED + 2.0 / each**0.5) * size
 
 
+# in steps of the dtype: the error of the last rounding, and that seen of sums in another order
+_LAST_BITS, _USUAL = 2.0, 62.0
+_SURE, _LIKELY, _OPEN = 0.05, 0.1, 0.5
+
+
+class Rounding(Hypothesis):
+    """The two sides differ by rounding alone.
+
+    Sums in another order, another library's exp or tanh, a fused kernel: each rounds its last bits otherwise. What was
+    asked for is stricter than that, as with a tolerance of 0.
+
+    Tested by the size of the difference in steps of the type, and by whether it has a direction: rounding has none, a
+    small mistake mostly has. Allow what rounding leaves (the default tolerance does), or compute both sides alike.
+    """
+
+    code = "rounding"
+
+    def applies(self, case: Case) -> bool:
+        systematic = case.row.systematic
+        if systematic is not None and systematic.failed:
+            return False  # the verdict allows for rounding already, and found more
+        return case.comparable and case.unexplained.reaches_floor and case.unexplained.max_abs > 0
+
+    def test(self, case: Case) -> Iterator[Explanation]:
+        fit = case.unexplained
+        steps = fit.worst * case.floor.steps
+        size = f"the greatest difference, {fit.max_abs:.2g}, is {steps:.2g} steps of {case.dtype.name}"
+        if steps <= _LAST_BITS:
+            told, doubt = "the last bits of the numbers", _SURE
+        elif _has_direction(Sides.of(case)):
+            told, doubt = "so little that a small mistake, which its direction speaks for, looks the same", _OPEN
+        elif steps <= _USUAL:
+            told, doubt = f"without a direction; sums in another order leave up to {_USUAL:.0f}", _LIKELY
+        else:
+            told, doubt = "without a direction, yet more than sums in another order were seen to leave", _OPEN
+        yield Explanation(
+            cause=self.code,
+            fit=fit,
+            evidence=f"{size}: {told}",
+            fix="allow what rounding leaves, as the default tolerance does, or compute both sides alike",
+            specific=Specific.SYMPTOM,
+            doubt=doubt,
+        )
+
+
+@np.errstate(all="ignore")
+def _has_direction(sides: Sides) -> bool:
+    """True if the difference has a mean, or correlates with the values."""
+    apart, values = sides.difference[sides.finite], sides.reference[sides.finite]
+    size = float(np.sqrt(np.mean(np.abs(apart) ** 2)))
+    limit = (_UNRELATED + 3.0 / apart.size**0.5) * size
+    spread = float(np.std(values))
+    goes_with = np.abs(np.mean(apart * np.conj(values - values.mean()))) / spread if spread else 0.0
+    return bool(np.abs(apart.mean()) > limit or goes_with > limit)
+
+
 BF16: Final = DtypeBf16()
 FP16: Final = DtypeFp16()
 FP8: Final = DtypeFp8()
 INT8: Final = DtypeInt8()
+ROUNDING: Final = Rounding()

@@ -1,4 +1,4 @@
-"""Hypotheses on softmax from probabilities alone: another axis, another scale, no mask."""
+"""Hypotheses: softmax along another axis, with another scale or without its mask, from probabilities alone."""
 
 from __future__ import annotations
 
@@ -9,10 +9,27 @@ import numpy as np
 
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
-from firstdiff.diagnose.values.constants import name_of, sizes_of
-from firstdiff.diagnose.values.probabilities import sums_to_one
-from firstdiff.diagnose.values.scale_constant import shapes_near
+from firstdiff.diagnose.values.estimates import constant_name, sizes_of
+from firstdiff.diagnose.values.scales import shapes_near
 from firstdiff.diagnose.values.sides import Sides, axis_words
+
+_NEAR = 0.02
+_LARGEST_SHARE = 0.98
+
+
+@np.errstate(all="ignore")
+def sums_to_one(values: np.ndarray) -> list[int]:
+    """Return the axes longer than 1 along which nearly all sums are 1; none for values below 0."""
+    if values.dtype.kind != "f" or not values.size or np.nanmin(values) < -1e-6 or np.nanmax(values) > 1 + _NEAR:
+        return []
+    found = []
+    for axis in range(values.ndim):
+        if values.shape[axis] > 1:
+            near = np.abs(values.sum(axis=axis) - 1.0) < _NEAR
+            if np.mean(near) >= _LARGEST_SHARE:
+                found.append(axis)
+    return found
+
 
 _TINY = 1e-30
 _SMALL = 1e-6
@@ -23,7 +40,7 @@ class _Softmax(Hypothesis):
     """The reference holds probabilities."""
 
     def applies(self, case: Case) -> bool:
-        return case.comparable and Sides.of(case).real and bool(_axes(case))
+        return case.comparable and Sides.of(case).real and bool(_probability_axes(case))
 
 
 class SoftmaxAxis(_Softmax):
@@ -41,11 +58,11 @@ class SoftmaxAxis(_Softmax):
     @np.errstate(all="ignore")
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
-        for right in _axes(case):
+        for right in _probability_axes(case):
             for wrong in sums_to_one(sides.candidate):
-                if wrong in _axes(case):
+                if wrong in _probability_axes(case):
                     continue
-                made = sides.reference * _balance(sides.reference, sides.candidate, right, wrong)
+                made = sides.reference * _normaliser_ratio(sides.reference, sides.candidate, right, wrong)
                 yield from sides.told(
                     self.code,
                     made / made.sum(axis=wrong, keepdims=True),
@@ -69,15 +86,17 @@ class AttentionScale(_Softmax):
     @np.errstate(all="ignore")
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
-        for axis in _axes(case):
+        for axis in _probability_axes(case):
             there = (sides.reference > _SMALL) & (sides.candidate > _SMALL)
-            reference, candidate = (_scores(side, there, axis) for side in (sides.reference, sides.candidate))
+            reference, candidate = (
+                _centred_logarithms(side, there, axis) for side in (sides.reference, sides.candidate)
+            )
             power = float(np.sum(reference**2))
             factor = float(np.sum(reference * candidate)) / power if power else 1.0
             if abs(factor - 1) < _ONE or factor <= 0:
                 continue
             powered = np.where(sides.reference > 0, np.exp(factor * np.log(sides.reference + _TINY)), 0.0)
-            name = name_of(factor, 1e-4, sizes_of(shapes_near(case)))
+            name = constant_name(factor, 1e-4, sizes_of(shapes_near(case)))
             yield from sides.told(
                 self.code,
                 powered / powered.sum(axis=axis, keepdims=True),
@@ -105,7 +124,7 @@ class AttentionMask(_Softmax):
         hidden, hides = sides.reference <= _TINY, sides.candidate <= _TINY
         if np.array_equal(hidden, hides):
             return
-        for axis in _axes(case):
+        for axis in _probability_axes(case):
             shown = ~hidden & ~hides
             reference, candidate = (
                 np.where(shown, side, 0.0).sum(axis=axis, keepdims=True) for side in (sides.reference, sides.candidate)
@@ -130,21 +149,21 @@ class AttentionMask(_Softmax):
             )
 
 
-def _axes(case: Case) -> list[int]:
+def _probability_axes(case: Case) -> list[int]:
     found = case.shared.get("probabilities")
     if found is None:
         found = case.shared["probabilities"] = sums_to_one(Sides.of(case).reference)
     return list(found)
 
 
-def _scores(values: np.ndarray, there: np.ndarray, axis: int) -> np.ndarray:
-    """Logarithms without the mean of each row."""
+def _centred_logarithms(values: np.ndarray, there: np.ndarray, axis: int) -> np.ndarray:
+    """Return logarithms minus the mean of each row."""
     logs = np.where(there, np.log(np.where(there, values, 1.0)), 0.0)
     mean = logs.sum(axis=axis, keepdims=True) / np.maximum(there.sum(axis=axis, keepdims=True), 1)
     return np.where(there, logs - mean, 0.0)
 
 
-def _balance(reference: np.ndarray, candidate: np.ndarray, right: int, wrong: int) -> np.ndarray:
+def _normaliser_ratio(reference: np.ndarray, candidate: np.ndarray, right: int, wrong: int) -> np.ndarray:
     """Return the normaliser of each row of the right axis, up to one factor, from the ratio of both sides."""
     ratio = np.log(np.maximum(candidate, _TINY)) - np.log(np.maximum(reference, _TINY))
     ratio = ratio - ratio.mean(axis=right, keepdims=True).mean(axis=wrong, keepdims=True)

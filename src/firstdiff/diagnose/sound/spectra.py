@@ -10,8 +10,7 @@ import numpy as np
 
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis
-from firstdiff.diagnose.values.constants import LOG_BASES
-from firstdiff.diagnose.values.estimates import factor_between
+from firstdiff.diagnose.values.estimates import LOG_BASES, factor_between
 from firstdiff.diagnose.values.sides import Sides
 
 _SLACK = 1e-4
