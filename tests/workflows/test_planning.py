@@ -128,3 +128,22 @@ def test_lines_stay_where_the_user_moved_them_and_marks_cannot_be_forged() -> No
         "  - check: `firstdiff validate` <!-- fd:b#check -->",
     ]
     assert updated(again, tasks).count("fd:a -->") == 1
+
+
+def test_a_component_that_passes_on_golden_inputs_alone_is_no_fix(golden: Path, project: Path, firstdiff: Run) -> None:
+    asks = "import firstdiff as fd\nembedded = [float(x) for x in fd.load_golden('embed.out', embedded).ravel()]\n"
+    write_port(project, changed("normed = ", asks + "normed = ", changed("3.7 * n", "3.8 * n")))
+    text = (project / "firstdiff.toml").read_text(encoding="utf-8")
+    (project / "firstdiff.toml").write_text(text.replace('"-S", "port.py"', '"port.py"'), encoding="utf-8")
+    write_port(project, changed("3.7 * n", "3.8 * n"))
+    firstdiff("validate")
+    firstdiff("plan")
+    write_port(project, changed("normed = ", asks + "normed = ", changed("3.7 * n", "3.8 * n")))
+    assert "head       PASS" in firstdiff("validate", "--isolate").out
+    assert not (project / "FIXES.md").exists()
+
+
+def test_the_plan_names_files_from_its_own_folder(project: Path, firstdiff: Run) -> None:
+    firstdiff("plan")
+    text = (project / "PLAN.md").read_text(encoding="utf-8")
+    assert "reference data for short: golden/short: does not exist; `firstdiff golden` makes it" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -69,6 +70,31 @@ def test_a_tensor_nobody_recorded_is_no_pass(golden: Path, project: Path, firstd
     done = firstdiff("validate")
     assert done.code == 1
     assert "embedding  NOT CHECKED      0/1" in done.out
+
+
+def test_a_folder_that_may_not_be_read_is_said(golden: Path) -> None:
+    held = golden.parent
+    held.chmod(0)
+    try:
+        for words, code in ((["validate"], 2), (["golden", "--check"], 2), (["plan", "--next"], 0)):
+            done = unprivileged(*words)
+            assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+            assert "may not be read; check its permissions" in done.stdout + done.stderr
+    finally:
+        held.chmod(0o755)
+
+
+def unprivileged(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run firstdiff as somebody whom the permissions of files hold back, which root is not."""
+    less = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    command = [*less, sys.executable, "-m", "firstdiff", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+
+
+def test_a_form_that_does_not_exist_is_refused_before_anything_runs(golden: Path, firstdiff: Run) -> None:
+    done = firstdiff("validate", "--format", "yaml")
+    assert (done.code, "candidate |" in done.err) == (2, False)
+    assert "--format is 'yaml'; it takes one of text, json, md, github" in done.err
 
 
 def test_a_component_that_matches_nothing_fails_and_says_so(project: Path, firstdiff: Run) -> None:
@@ -409,9 +435,19 @@ def test_two_folders_without_a_project(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_floor_is_measured_by_more_runs(project: Path, firstdiff: Run) -> None:
-    done = firstdiff("golden", "--floor", "1")
-    assert (done.code, "4 with a noise floor" in done.out) == (0, True), done.out + done.err
+    noisy = "tap('encoder.norm', [x / 1.5 + 0.01 * random.random() for x in embedded]"
+    text = "import random\n" + PROGRAM.replace('tap("encoder.norm", [x / 1.5 for x in embedded]', noisy)
+    (project / "reference.py").write_text(text, encoding="utf-8")
+    done = firstdiff("golden", "--floor", "4")
+    assert (done.code, "5 tensors, 3 with a noise floor" in done.out) == (0, True), done.out + done.err
     assert firstdiff("validate").code == 0
+
+
+def test_a_reference_that_repeats_itself_to_the_bit_has_no_floor(project: Path, firstdiff: Run) -> None:
+    done = firstdiff("golden", "--floor", "2")
+    assert "5 tensors, 0 with a noise floor" in done.out, done.out + done.err
+    write_port(project, changed("math.sin(3.7 * n + k)", "math.sin(3.7 * n + k) * (1 + 3e-7 * (-1) ** n)"))
+    assert firstdiff("validate").code == 0  # rounding that a floor of zero would not allow
 
 
 def test_a_port_that_asks_for_golden_inputs_is_judged_component_by_component(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from firstdiff.cli.compare import MISMATCH
+
 if TYPE_CHECKING:
     from firstdiff.workflows.digests import Digests
     from firstdiff.workflows.project import InputSet, Project
@@ -37,20 +39,27 @@ def golden(
         return
     for inputs in sets:
         done = make_golden(project, inputs, digests, floor=floor, on_line=command_output("reference"))
-        floors = f", {done.floors:,} with a noise floor" if done.floors else ""
+        floors = "" if done.floors is None else f", {done.floors:,} with a noise floor"
         made = f"{done.tensors:,} tensors{floors} in {done.seconds:.1f} s"
         say(f"golden {shown(inputs.name)}: {made}, {shown(project.shown(done.path))}")
 
 
 def _check(project: Project, sets: list[InputSet], digests: Digests) -> None:
     from firstdiff.cli.console import say
+    from firstdiff.cli.main import BAD_INPUT
+    from firstdiff.errors import ReadError
     from firstdiff.reports.terminal import shown
     from firstdiff.workflows.golden import changes_since, golden_trace, states_origin
 
-    stale = False
+    stale = unusable = False
     for inputs in sets:
         path = project.golden.folder / inputs.name
-        header = golden_trace(path).header
+        try:
+            header = golden_trace(path).header
+        except ReadError as error:
+            unusable = True
+            say(f"golden {shown(inputs.name)}: {shown(str(error))}")
+            continue
         changes = changes_since(header, project, inputs, digests)
         stale = stale or bool(changes)
         said = "; ".join(change.text for change in changes)
@@ -58,5 +67,5 @@ def _check(project: Project, sets: list[InputSet], digests: Digests) -> None:
         if not states_origin(header):
             state = "unknown, for its trace.json does not say what it was made from; `firstdiff golden` makes it again"
         say(f"golden {shown(inputs.name)}: {shown(state)}")
-    if stale:
-        raise typer.Exit(1)
+    if stale or unusable:
+        raise typer.Exit(BAD_INPUT if unusable else MISMATCH)

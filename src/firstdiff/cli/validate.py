@@ -46,8 +46,10 @@ def validate(
 ) -> None:
     """Run the candidate and check what it recorded against golden data. Exit code 0: every component passes."""
     from firstdiff.cli.console import command_output, comparison_progress, write_report
-    from firstdiff.cli.validation_report import render
+    from firstdiff.cli.validation_report import check_format, render
     from firstdiff.workflows.validating import ValidateOptions
+
+    check_format(format_)  # before the candidate runs
 
     def once() -> bool:
         with comparison_progress() as on_progress:

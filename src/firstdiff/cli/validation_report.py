@@ -17,10 +17,14 @@ _MOST_ROWS = 40
 _STATES = {"pass": "PASS", "fail": "FAIL", "unchecked": "NOT CHECKED", "absent": "NO TENSORS"}
 
 
-def render(runs: Sequence[ValidationRun], form: str, *, every_row: bool = False) -> Iterator[str]:
-    """Return the report of validations, one for each input set; UsageError lists the forms."""
+def check_format(form: str) -> None:
+    """Refuse a form that there is none of; UsageError lists the others."""
     if form not in FORMATS:
         raise UsageError(f"--format is {form!r}; it takes one of {', '.join(FORMATS)}")
+
+
+def render(runs: Sequence[ValidationRun], form: str, *, every_row: bool = False) -> Iterator[str]:
+    """Return the report of validations, one for each input set."""
     if form == "json":
         results = [run.validation for run in runs]
         return iter((to_json(results[0] if len(results) == 1 else results, indent=1) + "\n",))

@@ -30,9 +30,9 @@ def open_trace(
     progress: called with (files done, files in all)
     """
     where = Path(path)
-    if not where.exists():
-        raise _missing(where)
     try:
+        if not where.exists():
+            raise _missing(where)
         if where.is_dir():
             return _open_tree(open_folder(where), order, progress)
         if not where.is_file():
@@ -40,6 +40,8 @@ def open_trace(
         return _open_blob(file_blob(where), order, progress)
     except ReadError as error:
         raise error.named(str(where)) from error
+    except PermissionError as error:
+        raise ReadError("may not be read; check its permissions", str(where)) from error
 
 
 def open_files(

@@ -36,6 +36,7 @@ def calibrate(
     output: str | Path,
     *,
     overwrite: bool = False,
+    least: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Calibration:
     """Compare a reference with other healthy runs of the same model and store the spread of each tensor as its floor.
@@ -44,6 +45,7 @@ def calibrate(
     runs: traces of the same model on the same inputs, made in ways that should not matter
     output: where the trace with floors goes; the reference itself is changed in place, at once
     overwrite: replace another trace that is there
+    least: how many eps of its type a tensor must move by to get a floor
     progress: called with (tensors done, tensors in all)
     """
     if not runs:
@@ -52,7 +54,8 @@ def calibrate(
     trace = open_trace(source)
     others = [open_trace(run) for run in runs]
     spreads, warnings = _spreads(trace, others, progress)
-    floors = {key: spread.to_floor([other.path for other in others]) for key, spread in spreads.items()}
+    how = [other.path for other in others]
+    floors = {key: spread.to_floor(how) for key, spread in spreads.items() if spread.relative >= least * spread.eps}
     if target.exists() and source.resolve() == target.resolve():
         _in_place(source, floors)
     else:

@@ -25,17 +25,21 @@ from firstdiff.workflows.project import InputSet, Project
 Kind = Literal["inputs", "files", "code", "version"]
 _NEW = ".new-"
 _OLD = ".old-"
+_OF_ITS_OWN = 32.0  # eps: runs of one program on one machine that agree better do not tell how another one may round
 
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """A golden that was made: where, how many tensors, how long the reference took."""
+    """A golden that was made: where, how many tensors, how long the reference took.
+
+    floors: how many tensors got a noise floor; None where it was not measured
+    """
 
     input_set: str
     path: Path
     tensors: int
     seconds: float
-    floors: int = 0
+    floors: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def make_golden(
             raise CommandError(f"the reference left half a trace: {unfinished[0]}; the earlier golden is kept")
         _add_to_header(staging.path, made_from)
         runs = project.golden.floor if floor is None else floor
-        floors = _measure_floor(project, inputs, staging.path, runs, on_line) if runs else 0
+        floors = _measure_floor(project, inputs, staging.path, runs, on_line) if runs else None
         staging.keep()
     digests.save()
     return Golden(inputs.name, target, len(trace), seconds, floors)
@@ -119,8 +123,12 @@ def recorded_trace(folder: Path, command: Command, only: Sequence[str] = ()) -> 
 
 def golden_trace(path: Path) -> Trace:
     """Open a golden; ReadError says how to make one that is not there."""
-    if not path.exists():
-        raise ReadError("does not exist; `firstdiff golden` makes it", str(path))
+    try:
+        path.stat()
+    except PermissionError as error:
+        raise ReadError("may not be read; check its permissions", str(path)) from error
+    except OSError as error:
+        raise ReadError("does not exist; `firstdiff golden` makes it", str(path)) from error
     return open_trace(path)
 
 
@@ -213,7 +221,7 @@ def _measure_floor(project: Project, inputs: InputSet, trace: Path, runs: int, o
     try:
         for other in others:
             run_side(project.command("reference"), inputs, other, on_line=on_line)
-        return calibrate(trace, others, trace).with_floor
+        return calibrate(trace, others, trace, least=_OF_ITS_OWN).with_floor
     finally:
         for other in others:
             shutil.rmtree(other, ignore_errors=True)

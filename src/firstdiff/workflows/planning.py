@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -141,7 +142,7 @@ def _data(project: Project) -> Iterator[Task]:
             changes = [change.text for change in changes_since(header, project, inputs, digests)]
             text, done = "; ".join(changes), not changes
         except FirstdiffError as error:
-            text = str(error)
+            text = str(error).replace(f"{project.root}{os.sep}", "")
         named = "" if inputs.name == NO_INPUTS else f" for {inputs.name}"
         check = (
             "firstdiff golden" if inputs.name == NO_INPUTS else f"firstdiff golden --input {shlex.quote(inputs.name)}"

@@ -76,13 +76,17 @@ class Results:
             if found is not None:
                 yield found
 
-    def latest(self, input_set: str | None = None, scope: str | None = None) -> Validation | None:
-        """Return the newest validation, of one input set or scope where that is named."""
+    def latest(
+        self, input_set: str | None = None, scope: str | None = None, *, isolate: bool | None = None
+    ) -> Validation | None:
+        """Return the newest validation, of one input set, scope or kind where that is named."""
         return next(
             (
                 found
                 for found in self.newest_first()
-                if (input_set is None or found.input_set == input_set) and (scope is None or found.scope == scope)
+                if input_set in (None, found.input_set)
+                and scope in (None, found.scope)
+                and isolate in (None, found.isolate)
             ),
             None,
         )

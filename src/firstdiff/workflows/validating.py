@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,7 +139,7 @@ def validate_project(
     )
     rules = options.rules or Rules(named=project.rules)
     run = _compare(reference, trace, replace(context, compare=replace(context.compare, rules=rules)), options)
-    earlier = results.latest(inputs.name, options.scope)
+    earlier = results.latest(inputs.name, options.scope, isolate=options.isolate)
     results.add(run.validation)
     fixes = record_fixes(project, earlier, run.validation)
     return replace(run, fixes=fixes)
@@ -173,7 +174,9 @@ def validate_traces(golden: Path, candidate: Path, options: ValidateOptions) -> 
 
 def golden_path(folder: Path, inputs: InputSet) -> Path:
     """Return the golden of an input set: its folder, or the folder itself where that is a trace."""
-    return folder if (folder / LINES).is_file() or folder.is_file() else folder / inputs.name
+    with suppress(PermissionError):  # opening it says so
+        return folder if (folder / LINES).is_file() or folder.is_file() else folder / inputs.name
+    return folder / inputs.name
 
 
 def _run_candidate(
@@ -253,6 +256,7 @@ def _validation(
         golden=context.golden,
         candidate=context.candidate,
         scope=options.scope,
+        isolate=options.isolate,
         passed=bool(components)
         and all(component.passes for component in components)
         and not different
@@ -260,7 +264,7 @@ def _validation(
         inputs=tuple(different),
         error=context.error,
         warnings=tuple(dict.fromkeys(warnings)),
-        components=tuple(components),
+        components=tuple(replace(part, cause=None) for part in components) if different else tuple(components),
         tensors=tuple(replace(tensor, cause=None, fix=None) for tensor in tensors) if different else tuple(tensors),
         first=first.key if first else None,
         cause=best.cause if best else None,

@@ -74,6 +74,7 @@ class Validation:
     inputs: what the two runs were given and is not the same; then no cause is looked for
     error: why the candidate's run ended early
     warnings: what else to know: a stale golden, tensors of no component
+    isolate: components were judged on golden inputs, which says nothing of a run from end to end
     """
 
     schema: str = SCHEMA
@@ -95,6 +96,7 @@ class Validation:
     fix: str | None = None
     seconds: float | None = None
     code: str | None = None
+    isolate: bool = False
 
 
 def first_of(failing: Sequence[TensorResult]) -> TensorResult | None:
