@@ -17,6 +17,7 @@ static NAME(Lines) NAME(lower)(const Lines *exact)
 {
     double top = exact->top * SCALE;
     NAME(Lines) lines = {.top = LEAST < top && top < MOST ? (T)top : NAME(lowered)(exact->top)};
+    lines.at_zero = (T)exact->at_zero; /* no rounding: c itself, of this type */
     for (int chord = 0; chord < CHORDS; chord++) {
         lines.slope[chord] = NAME(lowered)(exact->slope[chord]);
         lines.height[chord] = NAME(lowered)(exact->height[chord]);
@@ -56,15 +57,22 @@ static inline void NAME(add_to_extremes)(NAME(Lanes) *lanes, NAME(Vector) x, NAM
     lanes->least = NAME(smaller)(NAME(absolute)(x), lanes->least);
 }
 
-/* Whether a difference of a whole block is over the lines. */
-static int NAME(is_over)(const NAME(Lines) *lines, const T *r, const T *c)
+/* The same for points at which r may be 0: there the lines are, but a difference seen before is nothing new. */
+static inline NAME(Mask) NAME(is_new)(const NAME(Lines) *lines, NAME(Vector) x, NAME(Vector) difference)
 {
-    NAME(Vector) over = {0};
+    NAME(Vector) size = NAME(absolute)(x), d = NAME(absolute)(difference);
+    return (NAME(over)(lines, size, d) > 0) & ~((x == 0) & (d <= lines->at_zero));
+}
+
+/* Whether a whole block holds points over the lines. */
+static int NAME(has_new)(const NAME(Lines) *lines, const T *r, const T *c)
+{
+    NAME(Mask) new = {0};
     for (int step = 0; step < BLOCK; step += LANES) {
-        NAME(Vector) x = NAME(load)(r + step), d = NAME(load)(c + step) - x;
-        over = NAME(larger)(NAME(over)(lines, NAME(absolute)(x), NAME(absolute)(d)), over);
+        NAME(Vector) x = NAME(load)(r + step);
+        new |= NAME(is_new)(lines, x, NAME(load)(c + step) - x);
     }
-    return NAME(any)(over > 0);
+    return NAME(any)(new);
 }
 
 /* Every sum and extreme in one loop: memory is asked for ahead of its use, and arithmetic runs while it comes.
@@ -88,7 +96,7 @@ __attribute__((noinline)) static Sums NAME(sum_chunk)(const T *r, const T *c, in
             NAME(add_to_extremes)(&few, x, d);
         }
         if (NAME(any)(NAME(over)(lines, few.least, few.top) > 0))
-            marked |= (uint32_t)NAME(is_over)(lines, r + at, c + at) << at / BLOCK;
+            marked |= (uint32_t)NAME(has_new)(lines, r + at, c + at) << at / BLOCK;
         lanes.r += few.r;
         lanes.rr += few.rr;
         lanes.d += few.d;
@@ -108,7 +116,7 @@ __attribute__((noinline)) static Sums NAME(sum_chunk)(const T *r, const T *c, in
             d = NAME(load_part)(c + at, n - at, c[at]) - x;
         }
         NAME(add_to_extremes)(&lanes, x, d);
-        marked |= (uint32_t)NAME(any)(NAME(over)(lines, NAME(absolute)(x), NAME(absolute)(d)) > 0) << block;
+        marked |= (uint32_t)NAME(any)(NAME(is_new)(lines, x, d)) << block;
     }
     return (Sums){.n = n, .r = NAME(total)(lanes.r), .rr = NAME(total)(lanes.rr), .d = NAME(total)(lanes.d),
                   .dd = NAME(total)(lanes.dd), .rd = NAME(total)(lanes.rd), .abs = NAME(total)(lanes.abs),
@@ -121,6 +129,7 @@ static void NAME(add_to_hull)(Scan *scan, const T *r, const T *c, int64_t n)
 {
     const Vector_double zero = {0};
     Vector_double at_zero = {0};
+    Hull *hull = &scan->figures->hull;
     for (int64_t at = 0; at < n; at += 4) {
         Vector_double x = NAME(widened)(r + at, n - at), d = absolute_double(NAME(widened)(c + at, n - at) - x);
         at_zero = larger_double(choose_double(x == 0, d, zero), at_zero);
@@ -131,11 +140,14 @@ static void NAME(add_to_hull)(Scan *scan, const T *r, const T *c, int64_t n)
         int changed = 0;
         for (int j = 0; j < 4; j++)
             if (over[j] > 0)
-                changed |= add_point(&scan->figures->hull, x[j], d[j]);
+                changed |= add_point(hull, x[j], d[j]);
         if (changed)
             draw_lines(scan);
     }
-    scan->figures->hull.at_zero = larger(largest_double(at_zero), scan->figures->hull.at_zero);
+    if (largest_double(at_zero) > hull->at_zero) {
+        hull->at_zero = largest_double(at_zero);
+        draw_lines(scan);
+    }
 }
 
 /* The least that |y - slope * r|^2 can be for y = c, or c - r if `near`; it and rr, rd and rc in float64. */
@@ -179,7 +191,9 @@ static double NAME(rest_of)(const T *r, const T *c, Sums *sums, double cc)
 static void NAME(add_peak)(Figures *figures, const T *r, const T *c, const Sums *sums, const uint16_t *places,
                            int64_t start)
 {
-    if (!(sums->top * (1 + 0x1p-22) > figures->max_abs))
+    /* differences of whole numbers have no rounding; in other data many may round to the largest */
+    int exact = figures->reference.whole && figures->candidate.whole;
+    if (!(sums->top * (exact ? 1 : 1 + 0x1p-22) > figures->max_abs))
         return;
     Vector_double most = {0};
     for (int64_t at = 0; at < sums->n; at += 4) {

@@ -17,8 +17,8 @@ enum { COUNT, SUM_R, SUM_RR, SUM_D, SUM_DD, SUM_RD, LARGEST, FIGURES }; /* of a 
 #define PIECE_STRIDE 11   /* pieces by which the sample moves on in every period */
 #define CELL_SLOTS 16384  /* of the table of cells; a power of two */
 #define MOST_CELLS 12288  /* that it takes */
-#define BIN_SHIFT 47      /* leaves a float64's exponent and 5 bits of its fraction: 32 bins an octave */
-#define OCTAVE_SHIFT 52
+#define BIN_BITS 5        /* of a float64's fraction tell bins apart: 32 of them an octave */
+#define BIN_SHIFT (52 - BIN_BITS)
 
 /* One side, over its own finite elements. `spread` is the sum of squared deviations from the mean. */
 typedef struct {

@@ -85,7 +85,7 @@ static Lines lines_under(const Hull *hull)
     int64_t last = hull->count, first = last ? 1 : 0;
     int64_t middle = highest_over(hull, first, last), bend = highest_over(hull, first, middle);
     int64_t ends[CHORDS + 1] = {0, first, bend, middle, last};
-    Lines lines = {.top = hull->d[last]};
+    Lines lines = {.top = hull->d[last], .at_zero = hull->at_zero};
     for (int chord = 0; chord < CHORDS; chord++) {
         int64_t left = ends[chord], right = ends[chord + 1];
         lines.slope[chord] = left < right ? slope_between(hull, left, right) : 0;

@@ -2,7 +2,21 @@
  * pair, or from all of it at a price. Included for float and for double.
  *
  * EXPONENT: the bits of an exponent; the bits of infinity less those of a power of two are those of two over it
+ * FRACTION: how many bits of a fraction follow it; BIAS: what its exponents lack of a float64's
  * POWERS_ARE_EXACT: whether T gives twice the largest |c - r| over the power of two under |r| to the last bit */
+
+/* The upper bits of these sizes as float64, which number their bins; wrong for float's subnormal numbers. */
+static inline NAME(Mask) NAME(bins_of)(NAME(Vector) sizes)
+{
+    NAME(Mask) bits = (NAME(Mask))sizes;
+    return (bits >> (FRACTION - BIN_BITS)) + ((bits != 0) & (BIAS << BIN_BITS));
+}
+
+static inline NAME(Mask) NAME(are_subnormal)(NAME(Vector) sizes)
+{
+    NAME(Mask) bits = (NAME(Mask))sizes;
+    return (bits != 0) & ((bits & EXPONENT) == 0);
+}
 
 /* Relative errors, the largest |c - r| over the power of two under |r|, and the bins of |c - r|, of finite elements;
  * 0, and nothing taken in, where T cannot do it justice. */
@@ -12,7 +26,7 @@ static int NAME(add_sketch)(Scan *scan, const T *r, const T *c, int64_t n)
     const NAME(Vector) zero = {0}, least_power = NAME(every)((T)scan->plan->smallest_normal);
     NAME(Vector) sum = {0}, powers = {0}, top = {0}, least = NAME(every)(INFINITY);
     NAME(Mask) zeros = {0};
-    double differences[CHUNK];
+    MASK bins[CHUNK];
     for (int64_t at = 0; at < n; at += LANES) { /* beyond the end there are zeros on both sides */
         NAME(Vector) x = NAME(load_some)(r + at, n - at), d = NAME(absolute)(NAME(load_some)(c + at, n - at) - x);
         NAME(Mask) is_zero = x == 0;
@@ -23,14 +37,14 @@ static int NAME(add_sketch)(Scan *scan, const T *r, const T *c, int64_t n)
         top = NAME(larger)(d, top);
         least = NAME(smaller)(NAME(choose)(d == 0, NAME(every)(INFINITY), d), least);
         zeros += is_zero;
-        for (int j = 0; j < LANES; j++)
-            differences[at + j] = d[j];
+        NAME(Mask) bin = NAME(bins_of)(d);
+        memcpy(bins + at, &bin, sizeof bin);
     }
     double relative = NAME(total)(sum), most = NAME(largest)(powers);
-    if (!POWERS_ARE_EXACT(relative, most, sketch->most_powers * 2))
+    if (!POWERS_ARE_EXACT(relative, most, sketch->most_powers * 2) || (BIAS && NAME(smallest)(least) < FLT_MIN))
         return 0;
     for (int64_t i = 0; i < n; i++)
-        scan->plan->bins[bits_of(differences[i]) >> BIN_SHIFT]++;
+        scan->plan->bins[bins[i]]++;
     if (NAME(largest)(top) > 0) {
         int64_t low = (int64_t)(bits_of(NAME(smallest)(least)) >> BIN_SHIFT);
         int64_t high = (int64_t)(bits_of(NAME(largest)(top)) >> BIN_SHIFT);
@@ -44,36 +58,50 @@ static int NAME(add_sketch)(Scan *scan, const T *r, const T *c, int64_t n)
     return 1;
 }
 
-/* Points that do not differ have no octave of |c - r|, and are only counted. A full table takes no more cells. */
-static void NAME(add_cells)(Scan *scan, const T *r, const T *c, int64_t n)
+/* Count points by the octaves of |r| and |c - r|; 0, and none counted, where T cannot do it justice. Points that do not
+ * differ have no octave of |c - r|, and a full table takes no more cells. */
+static int NAME(add_cells)(Scan *scan, const T *r, const T *c, int64_t n)
 {
-    const Plan *plan = scan->plan;
     Figures *figures = scan->figures;
+    Cell *cells = scan->plan->cells;
+    NAME(Mask) subnormal = {0};
+    MASK keys[CHUNK];
+    for (int64_t at = 0; at < n; at += LANES) {
+        NAME(Vector) x = NAME(load_some)(r + at, n - at), size = NAME(absolute)(x);
+        NAME(Vector) d = NAME(absolute)(NAME(load_some)(c + at, n - at) - x);
+        NAME(Mask) key = NAME(bins_of)(size) >> BIN_BITS << 11 | NAME(bins_of)(d) >> BIN_BITS;
+        subnormal |= NAME(are_subnormal)(size) | NAME(are_subnormal)(d);
+        memcpy(keys + at, &key, sizeof key);
+    }
+    if (BIAS && NAME(count)(subnormal))
+        return 0;
     figures->cell_points += n;
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t difference = (uint32_t)(bits_of(fabs((double)c[i] - (double)r[i])) >> OCTAVE_SHIFT);
-        if (!difference)
-            continue;
-        uint32_t key = (uint32_t)(bits_of(fabs((double)r[i])) >> OCTAVE_SHIFT) << 11 | difference;
-        uint32_t slot = key * UINT32_C(2654435761) >> 18; /* the upper 14 bits: CELL_SLOTS */
-        while (plan->cells[slot].key && plan->cells[slot].key != key)
+    int64_t differing = 0;
+    for (int64_t i = 0; i < n; i++) { /* without a branch, which nobody could foresee */
+        keys[differing] = keys[i];
+        differing += (keys[i] & 2047) != 0;
+    }
+    for (int64_t i = 0; i < differing; i++) {
+        uint32_t key = (uint32_t)keys[i];
+        uint32_t slot = (key >> 11) % 128 * 128 + key % 128; /* none collide but those 128 octaves apart */
+        while (cells[slot].key && cells[slot].key != key)
             slot = (slot + 1) % CELL_SLOTS;
-        if (!plan->cells[slot].key) {
+        if (!cells[slot].key) {
             if (figures->cell_count >= MOST_CELLS)
                 continue;
-            plan->cells[slot].key = key;
-            plan->used[figures->cell_count++] = (uint16_t)slot;
+            cells[slot].key = key;
+            scan->plan->used[figures->cell_count++] = (uint16_t)slot;
         }
-        plan->cells[slot].points++;
+        cells[slot].points++;
     }
+    return 1;
 }
 
 /* A row, or the part of one in a chunk, added to the sums of its channels in float64: in float they overflow early. */
-static void NAME(add_channels)(const Plan *plan, const T *r, const T *c, int64_t n, int64_t channel)
+static void NAME(add_channels)(const Plan *plan, const T *r, const T *c, int64_t n, int64_t channel, int all_finite)
 {
     double *sums = plan->channels + channel;
     int64_t next = plan->row + CHANNEL_ROOM;
-    int all_finite = NAME(are_finite)(r, c, n);
     for (int64_t at = 0; at < n; at += 4, sums += 4) { /* beyond the end zeros are added, to numbers that nobody reads */
         Vector_double x = NAME(widened)(r + at, n - at), y = NAME(widened)(c + at, n - at);
         Vector_double ones = load_some_double(ONES, n - at), d = y - x;
@@ -95,13 +123,13 @@ static void NAME(add_channels)(const Plan *plan, const T *r, const T *c, int64_t
 }
 
 /* The rows of a chunk that belong to the sample of rows; the chunk begins at the element `start` of the tensor. */
-static void NAME(sum_channels)(const Plan *plan, const T *r, const T *c, int64_t n, int64_t start)
+static void NAME(sum_channels)(const Plan *plan, const T *r, const T *c, int64_t n, int64_t start, int all_finite)
 {
     int64_t row = start / plan->row, channel = start % plan->row, length;
     for (int64_t at = 0; at < n; at += length, row++, channel = 0) {
         length = plan->row - channel < n - at ? plan->row - channel : n - at;
         if (row % plan->channel_rows == 0)
-            NAME(add_channels)(plan, r + at, c + at, length, channel);
+            NAME(add_channels)(plan, r + at, c + at, length, channel, all_finite);
     }
 }
 

@@ -4,6 +4,7 @@
  * A chunk that float cannot do justice to (squares that overflow or vanish) is gone through again in double; one with
  * NaN or infinities is copied without them first. Compiled once for every processor; see cpu.c. */
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 #ifdef __AVX2__
@@ -43,15 +44,16 @@ typedef struct {
     double sum, squares, low, high;
 } OneSide;
 
-/* Some chords of the curve over all points and its top: the lowest of these lines is nowhere over the curve. */
+/* Some chords of the curve over all points and its top: the lowest of these lines is nowhere over the curve.
+ * at_zero: the largest difference where r is 0, at the foot of the lines */
 typedef struct {
-    double slope[CHORDS], height[CHORDS], top;
+    double slope[CHORDS], height[CHORDS], top, at_zero;
 } Lines;
 
 typedef Lines Lines_double; /* scaled and rounded down; see chunk.h */
 
 typedef struct {
-    float slope[CHORDS], height[CHORDS], top;
+    float slope[CHORDS], height[CHORDS], top, at_zero;
 } Lines_float;
 
 typedef struct {
@@ -59,7 +61,8 @@ typedef struct {
     Figures *figures;
     Lines_double lines_double;
     Lines_float lines_float;
-    int has_holes; /* the chunk before had NaN or infinities */
+    int sketches_all, cells_all; /* rather than a sample */
+    int has_holes;               /* the chunk before had NaN or infinities */
 } Scan;
 
 static void draw_lines(Scan *scan);
@@ -156,6 +159,8 @@ static int is_safe_in_float(const Sums *sums)
 #define CANCELLED 1e-4
 #define WHOLE_FROM 0x1p52
 #define EXPONENT (INT64_C(0x7ff) << 52)
+#define FRACTION 52
+#define BIAS INT64_C(0)
 #define IS_SAFE(sums, r, c) (isfinite((sums)->rr + (sums)->dd) || are_finite_double(r, c, (sums)->n))
 #define POWERS_ARE_EXACT(relative, most, known) 1
 #include "vectors.h"
@@ -184,6 +189,8 @@ static inline void add_to(double *sums, Vector_double values)
 #undef CANCELLED
 #undef WHOLE_FROM
 #undef EXPONENT
+#undef FRACTION
+#undef BIAS
 #undef IS_SAFE
 #undef POWERS_ARE_EXACT
 
@@ -201,6 +208,8 @@ static inline void add_to(double *sums, Vector_double values)
 #define CANCELLED 0.25
 #define WHOLE_FROM 0x1p23f
 #define EXPONENT (INT32_C(0xff) << 23)
+#define FRACTION 23
+#define BIAS (1023 - 127)
 #define IS_SAFE(sums, r, c) is_safe_in_float(sums)
 #define POWERS_ARE_EXACT are_exact_in_float
 #include "vectors.h"
@@ -222,52 +231,9 @@ static void widen(const float *values, int64_t n, double *out)
         out[i] = values[i];
 }
 
-static void add_chunk_in_double(Scan *scan, const double *r, const double *c, int64_t n, int64_t start, double *row)
-{
-    double kept_r[CHUNK], kept_c[CHUNK];
-    uint16_t places[CHUNK];
-    if (add_finite_double(scan, r, c, n, NULL, start, row))
-        return;
-    if (count_nonfinite_double(scan->figures, r, c, n, start)) {
-        n = keep_finite_double(r, c, n, kept_r, kept_c, places);
-        add_finite_double(scan, kept_r, kept_c, n, places, start, row);
-    }
-}
-
-static void add_chunk_in_float(Scan *scan, const float *r, const float *c, int64_t n, int64_t start, double *row)
-{
-    float kept_r[CHUNK], kept_c[CHUNK];
-    double wide_r[CHUNK], wide_c[CHUNK];
-    uint16_t places[CHUNK], *moved = NULL;
-    Figures *figures = scan->figures;
-    /* chunks that float will not do for come in series, and so do those with NaN or infinities */
-    int tried = !figures->pause && !scan->has_holes;
-    if (tried && add_finite_float(scan, r, c, n, NULL, start, row))
-        return;
-    scan->has_holes = !are_finite_float(r, c, n);
-    if (scan->has_holes) {
-        if (!count_nonfinite_float(figures, r, c, n, start))
-            return;
-        n = keep_finite_float(r, c, n, kept_r, kept_c, places);
-        r = kept_r, c = kept_c, moved = places, tried = 0;
-    }
-    if (!tried && !figures->pause && add_finite_float(scan, r, c, n, moved, start, row))
-        return;
-    figures->pause = figures->pause ? figures->pause - 1 : PAUSE;
-    widen(r, n, wide_r);
-    widen(c, n, wide_c);
-    add_finite_double(scan, wide_r, wide_c, n, moved, start, row);
-}
-
-/* Take finite and other elements, a chunk at most, into the sketch, the cells, or both. */
+/* What finite elements say about the distribution of the points (|r|, |c - r|): the sketch, the cells, or both. */
 static void add_points_in_double(Scan *scan, const double *r, const double *c, int64_t n, int sketch, int cells)
 {
-    double kept_r[CHUNK], kept_c[CHUNK];
-    uint16_t places[CHUNK];
-    if (!are_finite_double(r, c, n)) {
-        n = keep_finite_double(r, c, n, kept_r, kept_c, places);
-        r = kept_r, c = kept_c;
-    }
     if (sketch)
         add_sketch_double(scan, r, c, n);
     if (cells)
@@ -276,20 +242,60 @@ static void add_points_in_double(Scan *scan, const double *r, const double *c, i
 
 static void add_points_in_float(Scan *scan, const float *r, const float *c, int64_t n, int sketch, int cells)
 {
-    float kept_r[CHUNK], kept_c[CHUNK];
     double wide_r[CHUNK], wide_c[CHUNK];
-    uint16_t places[CHUNK];
-    if (!are_finite_float(r, c, n)) {
-        n = keep_finite_float(r, c, n, kept_r, kept_c, places);
-        r = kept_r, c = kept_c;
-    }
-    if (sketch && !add_sketch_float(scan, r, c, n)) {
+    sketch = sketch && !add_sketch_float(scan, r, c, n);
+    cells = cells && !add_cells_float(scan, r, c, n);
+    if (sketch || cells) {
         widen(r, n, wide_r);
         widen(c, n, wide_c);
-        add_sketch_double(scan, wide_r, wide_c, n);
+        add_points_in_double(scan, wide_r, wide_c, n, sketch, cells);
     }
-    if (cells)
-        add_cells_float(scan, r, c, n);
+}
+
+/* Take a chunk into all figures but those of channels; returns whether all of it is finite. */
+static int add_chunk_in_double(Scan *scan, const double *r, const double *c, int64_t n, int64_t start, double *row)
+{
+    double kept_r[CHUNK], kept_c[CHUNK];
+    uint16_t places[CHUNK];
+    int all_finite = add_finite_double(scan, r, c, n, NULL, start, row);
+    if (!all_finite) {
+        if (!count_nonfinite_double(scan->figures, r, c, n, start))
+            return 0;
+        n = keep_finite_double(r, c, n, kept_r, kept_c, places);
+        r = kept_r, c = kept_c;
+        add_finite_double(scan, r, c, n, places, start, row);
+    }
+    add_points_in_double(scan, r, c, n, scan->sketches_all, scan->cells_all);
+    return all_finite;
+}
+
+static int add_chunk_in_float(Scan *scan, const float *r, const float *c, int64_t n, int64_t start, double *row)
+{
+    float kept_r[CHUNK], kept_c[CHUNK];
+    double wide_r[CHUNK], wide_c[CHUNK];
+    uint16_t places[CHUNK], *moved = NULL;
+    Figures *figures = scan->figures;
+    /* chunks that float will not do for come in series, and so do those with NaN or infinities */
+    int tried = !figures->pause && !scan->has_holes, added = 0;
+    if (tried)
+        added = add_finite_float(scan, r, c, n, NULL, start, row);
+    scan->has_holes = !added && !are_finite_float(r, c, n);
+    if (scan->has_holes) {
+        if (!count_nonfinite_float(figures, r, c, n, start))
+            return 0;
+        n = keep_finite_float(r, c, n, kept_r, kept_c, places);
+        r = kept_r, c = kept_c, moved = places, tried = 0;
+    }
+    if (!tried && !figures->pause)
+        added = add_finite_float(scan, r, c, n, moved, start, row);
+    if (!added) {
+        figures->pause = figures->pause ? figures->pause - 1 : PAUSE;
+        widen(r, n, wide_r);
+        widen(c, n, wide_c);
+        add_finite_double(scan, wide_r, wide_c, n, moved, start, row);
+    }
+    add_points_in_float(scan, r, c, n, scan->sketches_all, scan->cells_all);
+    return !scan->has_holes;
 }
 
 /* A chunk of both sides, as float or double. */
@@ -313,28 +319,33 @@ static Chunk chunk_at(const Plan *plan, const char *r, const char *c, int64_t at
                    .c_float = floats_of(c, plan->candidate_type, n, (float *)room->c)};
 }
 
-static void add_points(Scan *scan, const Chunk *chunk, int64_t n, int sketch, int cells)
-{
-    if (chunk->r_double)
-        add_points_in_double(scan, chunk->r_double, chunk->c_double, n, sketch, cells);
-    else
-        add_points_in_float(scan, chunk->r_float, chunk->c_float, n, sketch, cells);
-}
-
 static void add_chunk(Scan *scan, const Chunk *chunk, int64_t n, int64_t start, double *row)
 {
     const Plan *plan = scan->plan;
     if (chunk->r_double) {
-        add_chunk_in_double(scan, chunk->r_double, chunk->c_double, n, start, row);
+        int all_finite = add_chunk_in_double(scan, chunk->r_double, chunk->c_double, n, start, row);
         if (plan->channel_rows)
-            sum_channels_double(plan, chunk->r_double, chunk->c_double, n, start);
+            sum_channels_double(plan, chunk->r_double, chunk->c_double, n, start, all_finite);
     } else {
-        add_chunk_in_float(scan, chunk->r_float, chunk->c_float, n, start, row);
+        int all_finite = add_chunk_in_float(scan, chunk->r_float, chunk->c_float, n, start, row);
         if (plan->channel_rows)
-            sum_channels_float(plan, chunk->r_float, chunk->c_float, n, start);
+            sum_channels_float(plan, chunk->r_float, chunk->c_float, n, start, all_finite);
     }
-    if (plan->full || !plan->sampled)
-        add_points(scan, chunk, n, 1, !plan->sampled);
+}
+
+/* Take a part of a window, a chunk at most, into the sketch, the cells, or both. */
+static void add_points(Scan *scan, const Chunk *chunk, int64_t n, int sketch, int cells)
+{
+    Room room;
+    uint16_t places[CHUNK];
+    if (chunk->r_double) {
+        n = keep_finite_double(chunk->r_double, chunk->c_double, n, room.r, room.c, places);
+        add_points_in_double(scan, room.r, room.c, n, sketch, cells);
+    } else {
+        float *r = (float *)room.r, *c = (float *)room.c;
+        n = keep_finite_float(chunk->r_float, chunk->c_float, n, r, c, places);
+        add_points_in_float(scan, r, c, n, sketch, cells);
+    }
 }
 
 /* What belongs to the sample of a part of a window, which begins at the element `start` of the tensor. */
@@ -369,7 +380,8 @@ PUBLIC void EXPORTED(begin)(Figures *figures)
 /* Take in a window of n elements; `start` is the index of the first of them in the tensor. */
 PUBLIC void EXPORTED(scan)(const Plan *plan, Figures *figures, const char *r, const char *c, int64_t start, int64_t n)
 {
-    Scan scan = {.plan = plan, .figures = figures};
+    Scan scan = {.plan = plan, .figures = figures, .sketches_all = plan->full || !plan->sampled,
+                 .cells_all = !plan->sampled};
     Room room;
     draw_lines(&scan);
     /* rows longer than a chunk are cut evenly */
