@@ -59,6 +59,9 @@ def test_many_failing_inputs_are_cut_short(
     assert lines[7:] == [
         "… and 3 more that fail (--format json lists all)",
         "9 inputs are kept, such as .firstdiff/failing/short",
+        "to run random-0 again, add this to firstdiff.toml:",
+        "[inputs.random-0]",
+        'ids = ".firstdiff/failing/random-0/ids.txt"',
         "FAIL: 9 of 9 inputs differ",
     ]
 
@@ -109,6 +112,28 @@ def test_ctrl_c_ends_every_job(random_project: Path) -> None:
     assert [path.name for path in (random_project / "golden").iterdir()] == ["short"]
     assert not list((random_project / ".firstdiff").glob("run/*"))
     assert not (random_project / ".firstdiff" / "failing").exists()
+
+
+def test_ctrl_c_keeps_what_was_found(random_project: Path) -> None:
+    write_port(random_project, FAILS_ON_SEVEN + "\nimport time\ntime.sleep(60 if len(ids) == 3 else 0)\n")
+    inputs = random_inputs(load_project(random_project / "firstdiff.toml"))
+    drawn = [draw_inputs(inputs, 2, number)["ids"] for number in range(6)]
+    hangs = next(number for number, ids in enumerate(drawn) if len(ids) == 3)
+    failing = [number for number in range(hangs) if 7 in drawn[number][:3]]
+    assert failing, "the seed must draw one that fails before one that hangs"
+    command = [*FIRSTDIFF, "run", "--random", "6", "--seed", "2"]
+    with subprocess.Popen(
+        command, cwd=random_project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not (random_project / ".firstdiff" / "run" / f"random-{hangs}" / "candidate").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=60)
+    assert (process.returncode, f"{hangs + 1} of 7 inputs were run" in said) == (130, True), said
+    kept = f".firstdiff/failing/random-{failing[0]}"
+    assert f"random-{failing[0]} is kept in {kept}" in out
+    assert f'[inputs.random-{failing[0]}]\nids = "{kept}/ids.txt"' in out
 
 
 def test_errors_of_either_side_are_told_apart(random_project: Path, firstdiff: Run) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -10,6 +12,7 @@ from firstdiff.cli.compare import MISMATCH
 
 if TYPE_CHECKING:
     from firstdiff.workflows.differential import CaseResult, DifferentialRun
+    from firstdiff.workflows.project import Project
 
 _STATES = {"pass": "PASS", "fail": "FAIL", "error": "ERROR", "rejected": "REJECTED"}
 _MOST_PASSING = 20
@@ -32,7 +35,8 @@ def run(
     format_: Annotated[Literal["text", "json"], typer.Option("--format", help="The form of the report.")] = "text",
 ) -> None:
     """Run reference and candidate on every input set and on generated ones; name the inputs on which they differ."""
-    from firstdiff.cli.console import progress_bar, say
+    from firstdiff.cli.console import progress_bar, say, warn
+    from firstdiff.errors import FirstdiffError
     from firstdiff.json_text import to_json
     from firstdiff.workflows.differential import DifferentialRun
     from firstdiff.workflows.project import load_project
@@ -41,16 +45,27 @@ def run(
     sets = project.input_sets(input_set) if project.inputs or not random or input_set else []
     runner = DifferentialRun(project, seed=seed, jobs=jobs)
     results: list[CaseResult] = []
-    with progress_bar("inputs") as show:
-        for result in runner.cases(sets, random):
-            results.append(result)
-            show(len(results), len(sets) + random)
-        if shrink:
-            results = _shrunk(runner, results)
+    ended: BaseException | None = None
+    total = len(sets) + random
+    try:
+        with progress_bar("inputs") as show:
+            for result in runner.cases(sets, random):
+                results.append(result)
+                show(len(results), total)
+            if shrink:
+                results = _shrunk(runner, results)
+    except (KeyboardInterrupt, FirstdiffError) as error:
+        if not results:
+            raise
+        ended = error  # hours of runs are not thrown away
     if format_ == "json":
         say(to_json({"results": results}, indent=1))
     else:
-        _print(results)
+        _print(project, results)
+    if ended is not None:
+        if len(results) < total:
+            warn(f"{len(results):,} of {total:,} inputs were run")
+        raise ended
     compared = [result for result in results if result.state != "rejected"]
     if not compared or any(result.state != "pass" for result in compared):
         raise typer.Exit(MISMATCH)
@@ -64,9 +79,10 @@ def _shrunk(runner: DifferentialRun, results: list[CaseResult]) -> list[CaseResu
     return results
 
 
-def _print(results: list[CaseResult]) -> None:
+def _print(project: Project, results: list[CaseResult]) -> None:
     from firstdiff.cli.console import say
     from firstdiff.reports.terminal import columns, paint, shown
+    from firstdiff.workflows.project import FILE
 
     failing = [result for result in results if result.state != "pass"]
     passing = [result for result in results if result.state == "pass"]
@@ -101,8 +117,29 @@ def _print(results: list[CaseResult]) -> None:
     for result in failing:
         if result.shrunk:
             say(f"{shown(result.name)} was shrunk to {shown(result.shrunk)}")
-    compared = [result for result in results if result.state != "rejected"]
-    wrong = sum(result.state != "pass" for result in compared)
-    rejected = len(results) - len(compared)
-    tail = f", {rejected:,} rejected by the reference" if rejected else ""
-    say(f"{'FAIL' if wrong or not compared else 'PASS'}: {wrong:,} of {len(compared):,} inputs differ{tail}")
+    generated = next((result for result in kept if result.generated), None)
+    if generated is not None:
+        say(f"to run {shown(generated.name)} again, add this to {FILE}:", "dim")
+        say(_input_table(project, generated), "dim")
+    say(_verdict(results), "bold")
+
+
+def _input_table(project: Project, result: CaseResult) -> str:
+    """Return the lines that make an input set of a generated input that was kept."""
+    folder = project.root / (result.kept or "")
+    files = {path.stem: project.shown(path) for path in sorted(folder.iterdir()) if path.is_file()}
+    fixed = next((dict(found.values) for found in project.inputs.values()), {})
+    values = fixed | {name: path for name, path in files.items() if name in project.random}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+    return "\n".join((f"[inputs.{result.name}]", *lines))
+
+
+def _verdict(results: list[CaseResult]) -> str:
+    counts = Counter(result.state for result in results)
+    compared = len(results) - counts["rejected"]
+    said = [f"{counts['fail']:,} of {compared:,} inputs differ"]
+    if counts["error"]:
+        said.append(f"{counts['error']:,} end in an error of the candidate")
+    if counts["rejected"]:
+        said.append(f"{counts['rejected']:,} rejected by the reference")
+    return f"{'PASS' if counts['pass'] and counts['pass'] == compared else 'FAIL'}: {', '.join(said)}"
