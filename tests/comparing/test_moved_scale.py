@@ -29,7 +29,7 @@ class Attention(torch.nn.Module):  # type: ignore[misc]
 
 
 def compared(
-    folder: Path, *, fused: bool = False, factor: float = 0.25, late: float = 1.0, last: bool = True
+    folder: Path, *, fused: bool = False, factor: float | list[float] = 0.25, late: float = 1.0, last: bool = True
 ) -> Comparison:
     """A reference that scales scores, and taps of a port that scales queries by `factor` and scores by `late`."""
     torch.manual_seed(0)
@@ -52,6 +52,12 @@ def compared(
 
 def query_of(comparison: Comparison) -> Any:
     return next(pair for pair in comparison.pairs if pair.key == "query")
+
+
+def test_queries_that_overflow_are_no_factor(tmp_path: Path) -> None:
+    with np.errstate(all="ignore"):
+        found = compared(tmp_path, factor=[-np.inf, np.inf] * 8)
+    assert query_of(found).status == "mismatch"
 
 
 @pytest.mark.parametrize("fused", [False, True])

@@ -62,6 +62,10 @@ def test_a_mask_of_one_side_only_is_all_other_places() -> None:
     assert (found.reference_only, found.candidate_only) == (0, 28)
 
 
+def test_values_that_overflowed_both_ways_are_no_mask() -> None:
+    assert filler_places(np.float16([0.5, 2, -3]), np.float16([0.5, np.inf, -np.inf])) is None
+
+
 def test_ordinary_values_have_no_fillers_however_large() -> None:
     assert filler_places(masked(-3.0), masked(-3.1)) is None
     large = np.linspace(-2e4, 2e4, 64)

@@ -61,11 +61,12 @@ def _factor(row: MeasuredPair) -> float | None:
     if any(side.dtype.kind in "biuc" for side in sides):
         return None
     ours, theirs = (side.astype(np.float64).ravel() for side in sides)
-    size = float(ours @ ours)
-    if not isfinite(size) or size == 0:
+    if not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
         return None
-    factor = float(ours @ theirs) / size
-    if not isfinite(factor) or factor == 0:
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = float(ours @ ours)
+        factor = float(ours @ theirs) / size if size else 0.0
+    if not isfinite(size) or not isfinite(factor) or factor == 0:
         return None
     allowed = _SAME_FACTOR if row.tolerance is None else max(row.tolerance.rtol, _SAME_FACTOR)
     left = float(np.abs(theirs - factor * ours).max())

@@ -64,7 +64,8 @@ def places_filled(values: np.ndarray) -> np.ndarray | None:
     """True where a filler stands: far below everything else, and one of the numbers that masks use."""
     numbers = np.asarray(values).astype(np.float64)
     low = float(np.min(numbers, where=~np.isnan(numbers), initial=np.inf))
-    if low > _SHARE * max(_WRITTEN):
+    overflowed = low == -np.inf and bool((numbers == np.inf).any())  # masks fill with -inf alone
+    if low > _SHARE * max(_WRITTEN) or overflowed:
         return None
     if _is_filler(low) and bool((numbers == low).all()):
         return np.ones(numbers.shape, dtype=bool)
