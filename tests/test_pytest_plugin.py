@@ -92,11 +92,21 @@ def test_marker(golden):
 
 def test_own(golden):
     golden.check("own", np.arange(3))
+
+def test_near(golden):
+    golden.check("meel", np.arange(3))
+
+def test_words(golden):
+    golden.check("own", "abc")
 """,
         encoding="utf-8",
     )
     done = run(folder, "--golden-dir", "data")
-    assert "5 failed, 1 passed, 1 error" in done.stdout, done.stdout
+    assert "7 failed, 1 passed, 1 error" in done.stdout, done.stdout
+    assert "there is no golden for 'meel' yet (did you mean mel?)" in done.stdout
+    assert "own cannot be recorded: it has elements of type <U3" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "recording.py" not in done.stdout
     assert "holds 'mell' (did you mean mel?)" in done.stdout
     assert 'mel is in the golden of long, short; add @pytest.mark.golden(input="…")' in done.stdout
     assert "shrt is no golden trace (did you mean short?)" in done.stdout

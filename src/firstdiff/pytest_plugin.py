@@ -73,8 +73,12 @@ class GoldenData:
         """
         __tracebackhide__ = True
         from firstdiff.capturing.recording import as_array
+        from firstdiff.errors import FirstdiffError
 
-        array = as_array(name, value)
+        try:
+            array = as_array(name, value)
+        except FirstdiffError as error:
+            pytest.fail(str(error), pytrace=False)
         number = self._checked[name]
         self._checked[name] += 1
         key = f"{name}@{number}" if number else name
@@ -92,7 +96,7 @@ class GoldenData:
             return trace[name].values().read()
         path = self._file(name)
         if not path.is_file():
-            pytest.fail(_missing(name, path, trace), pytrace=False)
+            pytest.fail(self._missing(name, path, trace), pytrace=False)
         return _read(path)
 
     def _against_trace(self, trace: Trace, key: str, array: np.ndarray, stated: tuple[Any, Any, Any]) -> None:
@@ -110,7 +114,7 @@ class GoldenData:
         if self._config.getoption("--update-golden"):
             _write(path, array)
         elif not path.is_file():
-            pytest.fail(_missing(key, path, trace), pytrace=False)
+            pytest.fail(self._missing(key, path, trace), pytrace=False)
         else:
             self._compare(key, _read(path), array, str(path), stated)
 
@@ -149,7 +153,7 @@ class GoldenData:
 
         if (self.folder / LINES).is_file():
             return open_trace(self.folder)
-        found = sorted(path.parent for path in self.folder.glob(f"[!.]*/{LINES}"))
+        found = self._folders()
         wanted = self._marker.get("input")
         if wanted is not None:
             if not (self.folder / wanted / LINES).is_file():
@@ -166,6 +170,22 @@ class GoldenData:
                 f'{key} is in the golden of {", ".join(holding)}; add @pytest.mark.golden(input="…")', pytrace=False
             )
         return None
+
+    def _folders(self) -> list[Path]:
+        """Return the golden traces of the project's input sets."""
+        from firstdiff.trace import LINES
+
+        return sorted(path.parent for path in self.folder.glob(f"[!.]*/{LINES}"))
+
+    def _missing(self, key: str, path: Path, trace: Trace | None) -> str:
+        from firstdiff.errors import did_you_mean
+        from firstdiff.readers import open_trace
+
+        searched = [trace] if trace is not None else [open_trace(folder) for folder in self._folders()]
+        near = did_you_mean(key, {str(tensor.key) for found in searched for tensor in found})
+        if trace is not None:
+            return f"neither {trace.path} nor {path} holds {key!r}{near}; `pytest --update-golden` writes the file"
+        return f"there is no golden for {key!r} yet{near}: {path} does not exist; `pytest --update-golden` writes it"
 
     def _file(self, key: str) -> Path:
         module = Path(self._test.nodeid.partition("::")[0]).with_suffix("")
@@ -210,15 +230,6 @@ def _safe(text: str) -> str:
     from hashlib import sha256
 
     return f"{plain[:_LONGEST_NAME].lstrip('.')}-{sha256(text.encode()).hexdigest()[:8]}"
-
-
-def _missing(key: str, path: Path, trace: Trace | None) -> str:
-    if trace is not None:
-        from firstdiff.errors import did_you_mean
-
-        near = did_you_mean(key, [str(tensor.key) for tensor in trace])
-        return f"neither {trace.path} nor {path} holds {key!r}{near}; `pytest --update-golden` writes the file"
-    return f"there is no golden for {key!r} yet: {path} does not exist; `pytest --update-golden` writes it"
 
 
 def _write(path: Path, array: np.ndarray) -> None:

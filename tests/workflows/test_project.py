@@ -114,6 +114,33 @@ def test_init_looks_into_the_folders_of_a_project(tmp_path: Path) -> None:
     assert sorted(file.name for file in files.values()) == ["merges.txt", "model.safetensors", "vocab.json"]
 
 
+def test_init_finds_programs_below_the_folder(tmp_path: Path) -> None:
+    for name, text in {
+        "upstream/__init__.py": "",
+        "upstream/tide/__init__.py": "",
+        "upstream/tide/model.py": "import firstdiff as fd\n\ndef run(x):\n    fd.tap('x', x)\n",
+        "upstream/tide/infer.py": "import sys\nimport firstdiff as fd\nwith fd.record():\n    pass\n",
+        "port_py/main.py": "import sys\nimport firstdiff as fd\nwith fd.record():\n    print(sys.argv)\n",
+        "port_rs/Cargo.toml": '[package]\nname = "tide"\n',
+        "tools/make.py": "import sys\n",
+        "data/words/hello.txt": "hello",
+        "data/words/hello.wav": "",
+        "data/words/long.txt": "long",
+        "data/words/long.wav": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    path, found = write_project(tmp_path)
+    assert found.reference == "python -m upstream.tide.infer"
+    assert found.candidates == ("./port_rs/target/release/tide", "python port_py/main.py")
+    project = load_project(path)
+    assert project.command("candidate").words[1:] == ("{input.text}", "{input.audio}")
+    assert project.inputs["hello"].values == {"text": "data/words/hello.txt", "audio": "data/words/hello.wav"}
+    assert '# command = "python port_py/main.py {input.text} {input.audio}"   # found as well' in path.read_text(
+        "utf-8"
+    )
+
+
 def test_code_of_the_reference_is_what_its_program_imports_from_the_project(tmp_path: Path) -> None:
     for name, text in {
         "reference.py": "import os, numpy\nfrom model import layers\nimport shared\n",

@@ -24,7 +24,7 @@ def init(
     say(f"wrote {shown(str(path))}")
     for side, command in (("reference", found.reference), ("candidate", found.candidate)):
         say(f"  {side}: {shown(command)}" if command else f"  {side}: not found; fill in command under [{side}]")
-    say(f"  inputs: {shown(', '.join(name for name, _ in found.inputs)) or 'none found'}")
+    say(f"  inputs: {shown(', '.join(inputs.name for inputs in found.inputs)) or 'none found'}")
     if found.files:
         say(f"  files: {shown(', '.join(name for _, name in found.files))}")
     fill_in = "" if found.reference and found.candidate else "fill in the commands, then "

@@ -212,7 +212,11 @@ class _Search:
                 f"reference and candidate record none of the {len(self._checkpoints):,} tensors, such as "
                 f"{self._checkpoints[0]}; name tensors of both with --names"
             )
-        return self._result(None, text=f"no checkpoint differs: {matching:,} match")
+        unseen = len(self._checkpoints) - len(self._states)
+        text = f"no checkpoint differs: {matching:,} match"
+        if unseen:
+            text += f", {unseen:,} between them were not looked at, where an error would have to die out again"
+        return self._result(None, text=text)
 
     def _warn_of_recovery(self, first: int | None) -> None:
         dependents = () if first is None else self._dependents(first)
