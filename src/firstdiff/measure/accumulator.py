@@ -184,6 +184,7 @@ class Accumulator:
     rr, cc, dd, rc, rd: inner products of reference, candidate and their difference
     rest: what is left of the squared difference without its part along the reference
     max_abs: -1 until an element was seen; argmax is its flat index
+    at_max: reference and candidate there, where the engine tells them
     sketch: of everything, or of a fixed sample; cells: of the sample
     rows: sums of rows and channels, a part for every stretch
     """
@@ -203,16 +204,17 @@ class Accumulator:
     rest: float = 0.0
     max_abs: float = -1.0
     argmax: int = -1
+    at_max: tuple[float, float] | None = None
     nonfinite: NonFinite = field(default_factory=NonFinite)
     hull: Hull = field(default_factory=Hull)
     sketch: Sketch = field(default_factory=Sketch)
     cells: Cells = field(default_factory=Cells)
     rows: list[RowPart] = field(default_factory=list)
 
-    def peak(self, value: float, index: int) -> None:
+    def peak(self, value: float, index: int, at_max: tuple[float, float] | None = None) -> None:
         """The maximum of another stretch; of two that are equal the first in the data counts."""
         if value > self.max_abs or (value == self.max_abs and index < self.argmax):
-            self.max_abs, self.argmax = value, index
+            self.max_abs, self.argmax, self.at_max = value, index, at_max
 
     def add_products(self, rr: float, cc: float, dd: float, rc: float, rest: float) -> None:
         """The inner products of another stretch."""
@@ -235,7 +237,7 @@ class Accumulator:
             self.rd += other.rd
             self.rows += other.rows
             self.add_products(other.rr, other.cc, other.dd, other.rc, other.rest)
-            self.peak(other.max_abs, other.argmax)
+            self.peak(other.max_abs, other.argmax, other.at_max)
             self.nonfinite.merge(other.nonfinite)
             self.sketch.merge(other.sketch)
             self.cells.merge(other.cells)

@@ -40,16 +40,20 @@ def _library() -> c.Library:
 
 @final
 class Stretch:
-    """Windows scanned one after the other; `rows` and `channels`, all 0, take their sums."""
+    """Windows scanned one after the other; `sums`, all 0, takes those of rows, and behind them those of channels."""
 
-    def __init__(self, plan: PairPlan, start: int, rows: np.ndarray, channels: np.ndarray | None) -> None:
+    def __init__(self, plan: PairPlan, start: int, sums: np.ndarray) -> None:
         self._library = _library()
         self._plan = plan
         self._first = plan.rows.groups(start, start)[0]
-        self._rows, self._channels = rows, channels
+        channels = _channel_room(plan)
+        rows = sums.size - channels
+        self._rows = sums[:rows].reshape(-1, FIGURES)
+        self._channels = sums[rows:].reshape(FIGURES, -1)[:, : -c.CHANNEL_ROOM] if channels else None
         self._told = _plan_struct(plan)
-        self._told.rows, self._told.first_group = _address(rows), self._first
-        self._told.channels = None if channels is None else _address(channels)
+        address = _address(sums)
+        self._told.rows, self._told.first_group = address, self._first
+        self._told.channels = address + rows * sums.itemsize
         self._figures = c.Figures()
         self._library.begin(byref(self._figures))
 
@@ -61,7 +65,6 @@ class Stretch:
     def close(self) -> Accumulator:
         """Return the accumulated figures of all windows."""
         found = self._figures
-        channels = None if self._channels is None else self._channels[:, : -c.CHANNEL_ROOM]
         return Accumulator(
             reference=_moments(found.reference),
             candidate=_moments(found.candidate),
@@ -78,13 +81,14 @@ class Stretch:
             rest=found.rest,
             max_abs=found.max_abs,
             argmax=found.argmax,
+            at_max=(found.reference_at_max, found.candidate_at_max),
             nonfinite=NonFinite(
                 found.both_nan, found.equal_inf, found.conflicting, found.first_conflict, found.first_both_nan
             ),
             hull=_hull(found),
             sketch=_sketch(found.sketch, self._plan),
             cells=_cells(found),
-            rows=[RowPart(self._first, self._rows, channels)],
+            rows=[RowPart(self._first, self._rows, self._channels)],
         )
 
 
@@ -172,17 +176,19 @@ def _moments(side: c.Side) -> Moments:
 
 def gather(plan: PairPlan, stretches: list[Bounds]) -> Callable[[int, int], Stretch]:
     """Prepare the tables of all stretches in one piece: fresh memory for each would take as long as the scan."""
-    rows = plan.rows
-    ends = list(accumulate((rows.groups(start, stop)[1] for start, stop in stretches), initial=0))
-    sums = np.zeros((ends[-1], FIGURES))
-    channels = np.zeros((len(stretches), FIGURES, rows.row + c.CHANNEL_ROOM)) if rows.channel_rows else None
-    numbers = {start: number for number, (start, _) in enumerate(stretches)}
+    channels = _channel_room(plan)
+    ends = [0, *accumulate(plan.rows.groups(start, stop)[1] * FIGURES + channels for start, stop in stretches)]
+    sums = np.zeros(ends[-1])
+    places = {start: slice(*ends[at : at + 2]) for at, (start, _) in enumerate(stretches)}
 
     def begin(start: int, _: int) -> Stretch:
-        at = numbers[start]
-        return Stretch(plan, start, sums[ends[at] : ends[at + 1]], None if channels is None else channels[at])
+        return Stretch(plan, start, sums[places[start]])
 
     return begin
+
+
+def _channel_room(plan: PairPlan) -> int:
+    return FIGURES * (plan.rows.row + c.CHANNEL_ROOM) if plan.rows.channel_rows else 0
 
 
 COMPILED = EngineCalls(gather, detail_window, gains_from_threads=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "kernel"
 NAME = {"win32": "firstdiff_kernel.dll", "darwin": "firstdiff_kernel.dylib"}.get(sys.platform, "firstdiff_kernel.so")
-VERSION = 2  # of the structs below; another library is not called
+VERSION = 3  # of the structs below; another library is not called
 
 CORNERS = 64
 CELL_SLOTS = 16384
@@ -67,7 +67,8 @@ class Figures(Structure):
         *((name, c_int64) for name in ("elements", "finite", "zeros", "argmax", "both_nan", "equal_inf")),
         *((name, c_int64) for name in ("conflicting", "first_conflict", "first_both_nan")),
         *((name, c_int64) for name in ("cell_points", "cell_count", "pause")),
-        *((name, c_double) for name in ("r", "rr", "cc", "d", "dd", "rd", "rc", "abs", "rest", "max_abs")),
+        *((name, c_double) for name in ("r", "rr", "cc", "d", "dd", "rd", "rc", "abs", "rest")),
+        *((name, c_double) for name in ("max_abs", "reference_at_max", "candidate_at_max")),
     )
 
 

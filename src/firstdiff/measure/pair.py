@@ -99,10 +99,11 @@ def _place(gathered: Accumulator, reference: Source, candidate: Source) -> dict[
     if gathered.max_abs <= 0:
         return {}
     at = gathered.argmax
+    values = gathered.at_max or [scalar(side.window(at, at + 1)) for side in (reference, candidate)]
     return {
         "argmax": _index_of(at, reference.shape),
-        "reference_at_max": scalar(reference.window(at, at + 1)),
-        "candidate_at_max": scalar(candidate.window(at, at + 1)),
+        "reference_at_max": values[0],
+        "candidate_at_max": values[1],
     }
 
 

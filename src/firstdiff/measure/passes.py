@@ -30,6 +30,11 @@ def each_part(
 
     The calling thread works as well: others take a while to begin, and this one hears of Ctrl-C.
     """
+    if len(parts) == 1:
+        only = work(*parts[0])
+        if progress is not None:
+            progress(parts[0][1])
+        return [only]
     done: dict[int, T] = {}
     drain_queue = partial(_drain_queue, deque(enumerate(parts)), work, done)
     helpers = min(threads, len(parts)) - 1
@@ -138,8 +143,10 @@ class Passes:
     def measure(self, plan: PairPlan, progress: Progress | None = None) -> Accumulator:
         """The first pass: everything that does not hang on a tolerance."""
         size, window = self.reference.size, plan.window
-        reference, candidate = _values(self.reference), _values(self.candidate)
         # what lies in memory need not be taken window by window
+        several = size > window
+        reference = _values(self.reference) if several else None
+        candidate = _values(self.candidate) if several else None
         longest = size if reference is not None and candidate is not None else window
 
         stretches = stretches_of(size, window, plan.step)
@@ -159,7 +166,8 @@ class Passes:
             return gathering.close()
 
         gathered, *others = each_part(stretches, work, threads=self._threads(), progress=progress)
-        gathered.merge(*others)
+        if others:
+            gathered.merge(*others)
         return gathered
 
     def detail(self, plan: PairPlan, allowed: Allowed) -> Details:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -78,6 +79,7 @@ class Histogram:
         return dict(zip(map(str, PERCENTILES), found, strict=True))
 
 
+@lru_cache(1 << 12)  # the same bins come again in thousands of small tensors
 def _middle_of_bin(number: int) -> float:
     low, high = struct.unpack("<2d", struct.pack("<2q", number << BIN_SHIFT, (number + 1) << BIN_SHIFT))
     return float(low / 2 + high / 2)

@@ -208,6 +208,8 @@ static void NAME(add_peak)(Figures *figures, const T *r, const T *c, const Sums 
         at++;
     figures->max_abs = peak;
     figures->argmax = start + (places ? places[at] : at);
+    figures->reference_at_max = r[at];
+    figures->candidate_at_max = c[at];
 }
 
 static int64_t NAME(count_zeros)(const T *values, int64_t n)

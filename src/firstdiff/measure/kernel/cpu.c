@@ -31,7 +31,7 @@ static int has_avx2(void)
 /* What library.py checks before it calls anything. */
 PUBLIC int firstdiff_kernel_version(void)
 {
-    return 2;
+    return 3;
 }
 
 PUBLIC int64_t firstdiff_kernel_figures(void)

@@ -68,7 +68,7 @@ typedef struct {
     int64_t both_nan, equal_inf, conflicting, first_conflict, first_both_nan;
     int64_t cell_points, cell_count;
     int64_t pause; /* chunks for which float is not tried */
-    double r, rr, cc, d, dd, rd, rc, abs, rest, max_abs;
+    double r, rr, cc, d, dd, rd, rc, abs, rest, max_abs, reference_at_max, candidate_at_max;
 } Figures;
 
 #endif
