@@ -11,8 +11,8 @@ import torch
 import transformers as tf
 
 from firstdiff.ops import NotReplayable
-from firstdiff.ops.table import TABLE
-from firstdiff.ops.table.call import Call
+from firstdiff.ops.recorded_call import Call
+from firstdiff.ops.replaying import TABLE
 from tests.ops.captured import Operation, operations
 
 SIZES: dict[str, Any] = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}

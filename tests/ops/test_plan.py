@@ -50,8 +50,8 @@ def test_several_outputs_have_slots() -> None:
 def test_rounding_comes_first_and_leaves_whole_numbers_alone() -> None:
     from dataclasses import replace
 
-    from firstdiff.ops.embedding import embedding
-    from firstdiff.ops.rounding import rounded
+    from firstdiff.ops.arrays import rounded
+    from firstdiff.ops.indexing import embedding
 
     found = replace(plan(), rounding="bfloat16").run()["0"]
     three = (rounded(item, "bfloat16") for item in (X, WEIGHT, BIAS))

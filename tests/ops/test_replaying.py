@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from firstdiff.ops import NotReplayable, Replayed, plans, replay, reproduce, residual
 from firstdiff.ops.norms import layer_norm, rms_norm
-from firstdiff.ops.table import TABLE
+from firstdiff.ops.replaying import TABLE
 from tests.ops.oracle import values
 
 F32 = np.dtype(np.float32)

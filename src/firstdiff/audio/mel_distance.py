@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from firstdiff.audio.sound import Sound, fourier
-from firstdiff.ops.mel import mel_filterbank
+from firstdiff.ops.spectral import mel_filterbank
 
 _WINDOW_SECONDS = 0.046
 _MELS = 80

@@ -1,14 +1,28 @@
-"""Convert recorded values to arrays to compute with."""
+"""Arrays to compute with: conversion, rounding, and the decorator of every operator."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec
 
 import numpy as np
 
+from firstdiff import dtypes
 from firstdiff.dtypes import doubles
 
-__all__ = ["doubles", "per_channel", "reals", "whole_numbers"]
+P = ParamSpec("P")
+
+
+def operator(function: Callable[P, Any]) -> Callable[P, np.ndarray]:
+    """Silence numpy warnings about NaN and Inf, and return arrays also for scalars."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(*args, **kwargs))
+
+    return run
 
 
 def reals(values: Any) -> np.ndarray:
@@ -47,3 +61,46 @@ def mean(values: np.ndarray, axes: int | tuple[int, ...] | None = None, *, keepd
     """The mean along axes; NaN, and not a warning, where there is nothing to take it of."""
     total = np.sum(values, axis=axes, keepdims=keepdims)
     return total / np.float64(values.size / total.size if total.size else 1.0)
+
+
+@np.errstate(all="ignore")
+def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
+    """The nearest values of a type such as "bfloat16", as float64 again; what is beyond its range overflows."""
+    return doubles(doubles(values).astype(dtypes.from_name(dtype)))
+
+
+@np.errstate(all="ignore")
+def quantised(values: np.ndarray, *, bits: int = 8, axis: int | None = None, symmetric: bool = True) -> Any:
+    """Values on an even grid of `2 ** bits` steps, as float64 again.
+
+    axis: give each index of this axis a grid of its own; one for all if left out
+    symmetric: the grid has 0 in the middle and reaches the greatest magnitude; else it spans least to greatest
+    """
+    x = doubles(values)
+    if x.size == 0:
+        return x
+    across = None if axis is None else tuple(other for other in range(x.ndim) if other != axis % x.ndim)
+    if symmetric:
+        top = 2 ** (bits - 1) - 1
+        step = np.max(np.abs(x), axis=across, keepdims=True) / top
+        return np.clip(np.round(x / _not_zero(step)), -top, top) * step
+    low = np.minimum(np.min(x, axis=across, keepdims=True), 0.0)
+    high = np.maximum(np.max(x, axis=across, keepdims=True), 0.0)
+    step = _not_zero((high - low) / (2**bits - 1))
+    zero = np.round(-low / step)
+    return (np.clip(np.round(x / step) + zero, 0, 2**bits - 1) - zero) * step
+
+
+@operator
+def weight_norm(direction: np.ndarray, length: np.ndarray) -> Any:
+    """`length * direction / |direction|`: a weight that is kept in two parts.
+
+    length: with the axes of the direction, 1 where the norm is taken across; or a lone number
+    """
+    g, v = doubles(length), doubles(direction)
+    across = tuple(axis for axis, size in enumerate(g.shape) if size == 1) if g.ndim == v.ndim else None
+    return v * (g / np.sqrt(np.sum(v * v, axis=across, keepdims=across is not None)))
+
+
+def _not_zero(step: Any) -> Any:
+    return np.where(step == 0, 1.0, step)

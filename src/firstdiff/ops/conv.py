@@ -1,8 +1,8 @@
-"""Convolutions over any number of axes, forward and transposed."""
+"""Convolutions, and the calls recorded of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from firstdiff.ops.arrays import per_channel, reals, tuple_of
-from firstdiff.ops.operator import operator
+from firstdiff.ops.arrays import operator, per_channel, reals, tuple_of
+from firstdiff.ops.plan import Plan
+from firstdiff.ops.recorded_call import Call, Row, named
 
 Padding = int | str | Sequence[int | Sequence[int]]
 
@@ -153,3 +154,30 @@ def _laid_down(
         )
         laid[(slice(None), slice(None), *where)] += parts[(slice(None), slice(None), *tap)]
     return laid
+
+
+def _arrays(call: Call) -> dict[str, object]:
+    return {"input": call.main(), "weight": call.weight(), "bias": call.optional("bias")}
+
+
+def _conv(call: Call) -> Iterator[Plan]:
+    read = call.read("stride", "padding", "dilation", "groups", "padding_mode")
+    yield Plan.of(conv, _arrays(call), assumed=read.assumed, **read.settings)
+
+
+def _conv_transpose(call: Call) -> Iterator[Plan]:
+    read = call.read("stride", "padding", "output_padding", "groups", "dilation")
+    yield Plan.of(conv_transpose, _arrays(call), assumed=read.assumed, **read.settings)
+
+
+ROWS = (
+    Row(
+        supports=named("Conv1d Conv2d Conv3d conv1d conv2d conv3d"), plans=_conv, each_token_alone=False, autocasts=True
+    ),
+    Row(
+        supports=named(*(f"ConvTranspose{n}d conv_transpose{n}d" for n in (1, 2, 3))),
+        plans=_conv_transpose,
+        each_token_alone=False,
+        autocasts=True,
+    ),
+)

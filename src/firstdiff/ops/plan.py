@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from firstdiff.errors import UsageError, did_you_mean
-from firstdiff.ops.rounding import rounded
+from firstdiff.ops.arrays import rounded
 
 Function = Callable[..., Any]
 

@@ -1,14 +1,16 @@
-"""Sums, means and extremes along axes."""
+"""Sums, means and extremes along axes, and the calls recorded of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from firstdiff.ops.arrays import doubles, mean
-from firstdiff.ops.operator import operator
+from firstdiff.dtypes import doubles
+from firstdiff.ops.arrays import mean, operator
+from firstdiff.ops.plan import Plan
+from firstdiff.ops.recorded_call import Call, Row, named
 
 _BY_NAME: dict[str, Callable[..., Any]] = {
     "mean": lambda x, axis, keepdims: mean(x, axis, keepdims=keepdims),
@@ -69,3 +71,39 @@ def _axes(dim: int | Sequence[int] | None) -> int | tuple[int, ...] | None:
     if dim is None or isinstance(dim, int):
         return dim
     return tuple(dim) or None
+
+
+def _reduce(call: Call) -> Iterator[Plan]:
+    keep = bool(call.told("keepdim", "2", default=False))
+    yield Plan.of(reduce, {"input": call.main()}, kind=call.op, dim=call.told("dim"), keepdim=keep)
+
+
+def _variance(call: Call) -> Iterator[Plan]:
+    """Its axes may be left out and `unbiased` stand in their place: `x.var(False)`."""
+    dim = call.told("dim")
+    unbiased = dim if isinstance(dim, bool) else call.told("unbiased", "2", default=True)
+    yield Plan.of(
+        variance,
+        {"input": call.main()},
+        dim=None if isinstance(dim, bool) else dim,
+        keepdim=bool(call.told("keepdim", "3", default=False)),
+        correction=int(call.told("correction", default=1 if unbiased else 0)),
+        root=call.op == "std",
+    )
+
+
+def _logsumexp(call: Call) -> Iterator[Plan]:
+    keep = bool(call.told("keepdim", "2", default=False))
+    yield Plan.of(logsumexp, {"input": call.main()}, dim=call.needed("dim"), keepdim=keep)
+
+
+def _cumulate(call: Call) -> Iterator[Plan]:
+    yield Plan.of(cumulate, {"input": call.main()}, dim=call.needed("dim"), product=call.op == "cumprod")
+
+
+ROWS = (
+    Row(supports=named("mean sum prod amax amin"), plans=_reduce, each_token_alone=False),
+    Row(supports=named("var std"), plans=_variance, each_token_alone=False),
+    Row(supports=named("logsumexp"), plans=_logsumexp, each_token_alone=False),
+    Row(supports=named("cumsum cumprod"), plans=_cumulate, each_token_alone=False),
+)

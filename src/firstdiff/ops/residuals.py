@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.ops.arrays import doubles
-from firstdiff.ops.rounding import rounded
+from firstdiff.dtypes import doubles
+from firstdiff.ops.arrays import rounded
 
 # A single operation on recorded inputs against its float64 value. Measured on matrix products of 4,096, convolutions,
 # norms with a large mean, attention and whole MLPs: float32 reaches 25 steps, half precision 0.9, and 2.2 in an MLP,

@@ -102,7 +102,7 @@ def _node_tensor(trace: Trace, name: str) -> Tensor:
 def _built(
     node: Tensor, arrays: Mapping[str, np.ndarray], weights: frozenset[str], reference: np.ndarray | None
 ) -> Subgraph:
-    from firstdiff.ops.onnx_nodes import node_model, onnx_node
+    from firstdiff.ops.onnx_operators import node_model, onnx_node
 
     record = node.record
     settings: dict[str, Any] = {

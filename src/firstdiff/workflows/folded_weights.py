@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from firstdiff.ops.norms import weight_norm
+from firstdiff.ops.arrays import weight_norm
 from firstdiff.trace import ArraySource, Tensor, Trace
 
 # names of gain and direction after the module's own

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
-from firstdiff.ops import Plan, activations, gated, softmax
+from firstdiff.ops import Plan, activations, elementwise, gated
 from firstdiff.ops import activations as of
 
 _KINDS: dict[str, Any] = {
@@ -124,7 +124,7 @@ class SoftmaxAxis(Counterfactual):
     """
 
     code = "softmax.axis"
-    functions = (softmax.softmax, softmax.log_softmax)
+    functions = (elementwise.softmax, elementwise.log_softmax)
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
         ndim = np.ndim(trial.plan.arrays["input"])

@@ -13,7 +13,7 @@ from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant, so
 from firstdiff.diagnose.hypothesis import Explanation
 from firstdiff.diagnose.replayed.masks import is_mask
 from firstdiff.dtypes import doubles
-from firstdiff.ops import Plan, arithmetic, attention, shaping, softmax
+from firstdiff.ops import Plan, arithmetic, attention, elementwise, shaping
 
 _SCALED = (attention.attention, attention.attention_weights, attention.multi_head_attention)
 _PRODUCTS = (arithmetic.mul, arithmetic.div)
@@ -30,7 +30,7 @@ class AttentionScale(Counterfactual):
     """
 
     code = "attention.scale"
-    functions = (*_SCALED, softmax.softmax, *_PRODUCTS)
+    functions = (*_SCALED, elementwise.softmax, *_PRODUCTS)
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
         plan, right = _as_function_of_scale(trial)
@@ -88,7 +88,7 @@ class AttentionSoftcap(Counterfactual):
     """
 
     code = "attention.softcap"
-    functions = (*_CAPPED, softmax.softmax, arithmetic.add, shaping.masked_fill, arithmetic.mul, arithmetic.div)
+    functions = (*_CAPPED, elementwise.softmax, arithmetic.add, shaping.masked_fill, arithmetic.mul, arithmetic.div)
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
         right = trial.plan.settings.get("softcap")

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
-from firstdiff.ops import Plan, conv, pooling, reductions, resizing
+from firstdiff.ops import Plan, conv, pooling, reductions
 from firstdiff.ops.arrays import tuple_of
 from firstdiff.ops.conv import paddings
 
@@ -184,7 +184,7 @@ class ResizeMode(Counterfactual):
     """
 
     code = "resize.mode"
-    functions = (resizing.interpolate,)
+    functions = (pooling.interpolate,)
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
         linear = _LINEAR.get(np.ndim(trial.plan.arrays["input"]), "linear")

@@ -11,7 +11,7 @@ from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant, solve_setting
 from firstdiff.diagnose.hypothesis import Explanation
 from firstdiff.dtypes import doubles
-from firstdiff.ops import Plan, arithmetic, embedding, rotary
+from firstdiff.ops import Plan, arithmetic, indexing, rotary
 
 _OFFSETS = (1, -1, 2, -2, 3, -3)
 
@@ -27,7 +27,7 @@ class PositionOffset(Counterfactual):
     """
 
     code = "position.offset"
-    functions = (embedding.embedding, rotary.rotary_tables, rotary.rotary)
+    functions = (indexing.embedding, rotary.rotary_tables, rotary.rotary)
 
     def applies(self, case: Case) -> bool:
         return case.comparable
@@ -51,7 +51,7 @@ class PositionOffset(Counterfactual):
         )
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
-        if trial.function is embedding.embedding and not _count_up(np.asarray(trial.plan.arrays["input"])):
+        if trial.function is indexing.embedding and not _count_up(np.asarray(trial.plan.arrays["input"])):
             return
         right = trial.plan.settings["offset"]
         for offset in _OFFSETS:

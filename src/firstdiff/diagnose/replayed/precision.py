@@ -15,7 +15,7 @@ from firstdiff.diagnose.rows import as_recorded
 from firstdiff.dtypes import doubles
 from firstdiff.errors import UsageError
 from firstdiff.ops import NotReplayable, linear, plans
-from firstdiff.ops.rounding import quantised, rounded
+from firstdiff.ops.arrays import quantised, rounded
 from firstdiff.trace import Tensor
 
 _LARGE, _SAMPLE = 1 << 18, 1 << 16

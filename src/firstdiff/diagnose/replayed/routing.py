@@ -12,7 +12,7 @@ from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
 from firstdiff.diagnose.hypothesis import Explanation, Fit
 from firstdiff.dtypes import doubles
-from firstdiff.ops import Plan, activations, arithmetic, selecting, softmax
+from firstdiff.ops import Plan, activations, arithmetic, elementwise, indexing
 
 _NEAR = 1e-4
 _GATE_IMPLIES = ("op.skipped", "scale.row", "scale.channel", "activation.kind", "softmax.axis", "op.repeated")
@@ -30,7 +30,7 @@ class RoutingGate(Counterfactual):
     """
 
     code = "routing.gate"
-    functions = (arithmetic.div, softmax.softmax, activations.sigmoid)
+    functions = (arithmetic.div, elementwise.softmax, activations.sigmoid)
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
         nearby, here = trial.case.nearby, trial.key
@@ -46,9 +46,9 @@ def _other_gates(plan: Plan) -> Iterator[tuple[str, Plan]]:
     if plan.function is arithmetic.div:
         if given.ndim and _is_sum(plan.arrays["other"], given):
             yield "with weights that are not divided by their sum", _as_plan(given)
-            yield "with a softmax of the weights", Plan.of(softmax.softmax, {"input": given}, dim=-1)
+            yield "with a softmax of the weights", Plan.of(elementwise.softmax, {"input": given}, dim=-1)
         return
-    if plan.function is softmax.softmax:
+    if plan.function is elementwise.softmax:
         made = activations.sigmoid(given)
         yield "with a sigmoid of each score", _as_plan(made)
         yield (
@@ -56,7 +56,7 @@ def _other_gates(plan: Plan) -> Iterator[tuple[str, Plan]]:
             _as_plan(made / made.sum(axis=-1, keepdims=True)),
         )
     if plan.function is activations.sigmoid:
-        yield "with a softmax of the scores", Plan.of(softmax.softmax, {"input": given}, dim=-1)
+        yield "with a softmax of the scores", Plan.of(elementwise.softmax, {"input": given}, dim=-1)
     yield "with the scores themselves", _as_plan(given)
 
 
@@ -93,7 +93,7 @@ class RoutingTopK(Counterfactual):
     """
 
     code = "routing.top_k"
-    functions = (selecting.topk,)
+    functions = (indexing.topk,)
 
     def applies(self, case: Case) -> bool:
         return super().applies(case) if case.comparable else case.op == "topk"

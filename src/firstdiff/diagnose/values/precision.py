@@ -12,7 +12,7 @@ from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Hypothesis, Specific
 from firstdiff.diagnose.values.sides import Sides
-from firstdiff.ops.rounding import rounded
+from firstdiff.ops.arrays import rounded
 
 _SAMPLE = 4096
 _FEWEST_ON_GRID = 16

@@ -1,4 +1,4 @@
-"""ONNX nodes of another runtime: kernels that add in another order are right, whatever they add up."""
+"""ONNX nodes that other kernels compute."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from firstdiff.ops import Replayed
 from firstdiff.schema import Comparison
 from firstdiff.trace import TraceWriter
 from tests.capturing.onnx_models import FLOAT, model
-from tests.ops.table.test_onnx_nodes import IMAGE, KERNEL, again
+from tests.ops.test_onnx_nodes import IMAGE, KERNEL, again
 
 
 def node(

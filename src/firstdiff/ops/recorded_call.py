@@ -1,14 +1,15 @@
-"""Read the arrays and settings that an operator needs from a recorded operation."""
+"""A recorded call, and a row of the operator table that reads such calls."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from firstdiff.ops.norms import weight_norm
+from firstdiff.ops.arrays import weight_norm
+from firstdiff.ops.plan import Plan
 from firstdiff.trace.record import is_function_op
 
 _MAIN_SLOTS = ("input", "0", "x", "hidden_states", "hidden_state", "tensor")
@@ -154,3 +155,30 @@ class Call:
 def _number(value: Any) -> Any:
     """JSON has no infinities and no NaN; they are recorded as texts."""
     return float(value) if isinstance(value, str) and value in ("inf", "-inf", "nan") else value
+
+
+_WRAPPED = "Parametrized"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A kind of operation.
+
+    supports: whether a call is one
+    plans: what it may be, the likeliest first; several where the record leaves a choice
+    each_token_alone: a part of the tokens is enough to compute that part of the output
+    autocasts: under autocast its arrays are rounded first
+    costly: of several plans the first that fits is taken, and not the best
+    """
+
+    supports: Callable[[Call], bool]
+    plans: Callable[[Call], Iterable[Plan]]
+    each_token_alone: bool = True
+    autocasts: bool = False
+    costly: bool = False
+
+
+def named(*names: str) -> Callable[[Call], bool]:
+    """Calls of exactly these classes or functions; several may stand in one text."""
+    known = frozenset(name for text in names for name in text.split())
+    return lambda call: call.op.removeprefix(_WRAPPED) in known

@@ -1,4 +1,4 @@
-"""Nodes of ONNX models computed again, each from what onnxruntime gave for its inputs."""
+"""ONNX nodes, recorded and replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums, reductions, and what moves values about, as a capture records their calls."""
+"""Functions of torch, recorded and replayed."""
 
 from __future__ import annotations
 
