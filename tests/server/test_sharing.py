@@ -14,9 +14,8 @@ import pytest
 
 from firstdiff.comparing import compare
 from firstdiff.errors import UsageError
-from firstdiff.server.sharing import MOST_BYTES, page
-from firstdiff.server.sharing.standalone import page_of
-from firstdiff.server.sharing.worth import by_worth
+from firstdiff.server import offline_page
+from firstdiff.server.offline_page import MOST_BYTES, by_worth, page_of
 
 
 def data_in(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -105,7 +104,7 @@ def test_nothing_but_the_file_is_asked(tmp_path: Path) -> None:
 
 
 def test_without_the_built_page_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "_BUILT", tmp_path / "nowhere")
+    monkeypatch.setattr(offline_page, "_ASSETS", tmp_path / "nowhere")
     with pytest.raises(UsageError, match="make web"):
         shared(tmp_path, {"x": np.ones(3)}, {"x": np.ones(3)})
 

@@ -114,7 +114,7 @@ def compare(
         partial = output is None and format_ == "text"
         comparison = compare_traces(reference, candidate, options, on_progress, control=control, keep_partial=partial)
     if report is None:
-        from firstdiff.server.sharing.standalone import page_of
+        from firstdiff.server.offline_page import page_of
 
         pieces = iter((page_of(comparison, reference, candidate, rule),))
     elif format_ == "text":

@@ -18,7 +18,6 @@ from firstdiff.server.responses import ERRORS, add_error_handlers
 from firstdiff.server.routes import (
     audio,
     comparisons,
-    depth,
     edits,
     events,
     inference,
@@ -64,7 +63,7 @@ def _file(path: str) -> Path | None:
     return file if file.is_relative_to(STATIC.resolve()) and file.is_file() else None
 
 
-_ROUTERS = (comparisons, rows, values, audio, depth, edits, reports, uploads, events, inference, project)
+_ROUTERS = (comparisons, rows, values, audio, edits, reports, uploads, events, inference, project)
 
 
 def create_app(context: Context | None = None) -> FastAPI:

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Response
 
 from firstdiff.reports import report_named
 from firstdiff.server.context import Shared
+from firstdiff.server.offline_page import shared_page
 from firstdiff.server.responses import download
 from firstdiff.server.schemas import ReportFormat
-from firstdiff.server.sharing import shared_page
 
 router = APIRouter()
 _KINDS: dict[ReportFormat, tuple[str, str]] = {

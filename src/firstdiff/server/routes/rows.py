@@ -1,8 +1,9 @@
-"""Routes of rows: list and details."""
+"""Routes of rows: the list, their details, and one element followed through all layers."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from firstdiff.schema import Pair, TensorInfo
 from firstdiff.server.context import Shared
 from firstdiff.server.options import options_in
 from firstdiff.server.responses import answer, answer_text
-from firstdiff.server.row_tensors import keys_of, tensors_named
+from firstdiff.server.row_tensors import RowTensors, keys_of, tensors_named
 from firstdiff.server.schemas import (
     DiagnosisOut,
     FirstValues,
@@ -30,6 +31,8 @@ from firstdiff.server.schemas import (
     TensorsOut,
 )
 from firstdiff.server.trace_cache import OpenSides
+from firstdiff.trace import Source
+from firstdiff.viewing import Cut
 
 _FIRST = 10
 
@@ -137,3 +140,54 @@ def list_tensors(
     listed = context.result(comparison).tensors(side)
     found = [line for line in listed if all(word in line["key"].lower() for word in words)]
     return answer({"tensors": found[: max(limit, 0)], "total": len(found)})
+
+
+_MOST_LAYERS = 1024
+
+
+@router.get("/comparisons/{comparison}/depth")
+def follow_element(comparison: str, context: Shared, row: int, at: str) -> Response:
+    """The element at an index in every row that is the same tensor of another layer."""
+    lines: list[dict[str, Any]] = json.loads(context.result(comparison).rows_text())["rows"]
+    wanted = next((line for line in lines if line["index"] == row), None)
+    alike = [line for line in lines if wanted and _key_pattern(line) == _key_pattern(wanted)][:_MOST_LAYERS]
+    points = [_layer_point(RowTensors(context, comparison, line["index"]), line, at) for line in alike]
+    return answer({"points": [point for point in points if point is not None]})
+
+
+def _key_pattern(line: dict[str, Any]) -> str:
+    """The key with its layer left out."""
+    key = str(line["key"])
+    return key if line["layer"] is None else re.sub(rf"(?<!\d)0*{line['layer']}(?!\d)", "*", key, count=1)
+
+
+def _layer_point(seen: RowTensors, line: dict[str, Any], at: str) -> dict[str, Any] | None:
+    """None where the tensor of that layer has no such element."""
+    try:
+        reference, candidate = seen.both()
+        cut = Cut.parse(at, reference.shape)
+        values = [_element_value(source, cut) for source in (reference, candidate)]
+    except FirstdiffError:
+        return None
+    return {
+        "index": line["index"],
+        "key": line["key"],
+        "layer": line["layer"],
+        "reference": values[0],
+        "candidate": values[1],
+        "third": _third_value(seen, cut),
+    }
+
+
+def _third_value(seen: RowTensors, cut: Cut) -> float | None:
+    """None where there is none, or it cannot be read: the other two are followed all the same."""
+    try:
+        source = seen.third_aligned()
+        return None if source is None else _element_value(source, cut)
+    except FirstdiffError:
+        return None
+
+
+def _element_value(source: Source, cut: Cut) -> float:
+    found = scalar(cut.read(source))
+    return abs(found) if isinstance(found, complex) else float(found)
