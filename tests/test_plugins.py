@@ -10,8 +10,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from firstdiff.installed import EntryPoint, entry_points
-from firstdiff.plugins import HOOKS
+from firstdiff.plugins import HOOKS, EntryPoint, entry_points
 
 MODULE = """
 import numpy as np

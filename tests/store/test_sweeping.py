@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from firstdiff.schema import Summary
-from firstdiff.store import Given, Outcome, Store
-from firstdiff.store.sweeping import ABANDONED_AFTER, sweep
+from firstdiff.store import ABANDONED_AFTER, Given, Outcome, Store, sweep
 
 NOTHING = Summary(match=0, mismatch=0, missing=0, extra=0, failed=0, elements=0, coverage=0.0)
 

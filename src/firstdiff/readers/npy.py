@@ -1,4 +1,4 @@
-""".npy: a header and plain numbers."""
+"""Read .npy files and .npz archives of them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.errors import ReadError
+from firstdiff.readers.archive import archive_kind, open_archive
 from firstdiff.readers.blob import Blob
 from firstdiff.readers.format import Format, Found
 from firstdiff.readers.sources import MappedSource
@@ -73,12 +74,33 @@ def _fortran(shape: tuple[int, ...], width: int) -> tuple[int, ...]:
     return tuple(strides[: len(shape)])
 
 
-def _sniff(blob: Blob) -> bool:
+def _is_npy(blob: Blob) -> bool:
     return blob.head(6) == _MAGIC
 
 
-def _open(blob: Blob) -> list[Found]:
+def _open_npy(blob: Blob) -> list[Found]:
     return [Found("", open_array(blob, read_header(blob)))]
 
 
-FORMAT = Format("npy", (".npy",), _sniff, _open)
+NPY = Format("npy", (".npy",), _is_npy, _open_npy)
+
+
+def _open_npz(blob: Blob) -> list[Found]:
+    tree = open_archive(blob, "zip")
+    found = [_open_member(member) for member in tree.blobs]
+    return found + [Found(refusal.name.removesuffix(".npy"), refusal.error) for refusal in tree.refusals]
+
+
+def _open_member(blob: Blob) -> Found:
+    name = blob.name.removesuffix(".npy")
+    try:
+        return Found(name, open_array(blob, read_header(blob)))
+    except ReadError as error:
+        return Found(name, error.named(blob.label))
+
+
+def _is_npz(blob: Blob) -> bool:
+    return blob.suffix == ".npz" and archive_kind(blob) == "zip"
+
+
+NPZ = Format("npz", (".npz",), _is_npz, _open_npz)

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import time
 from pathlib import Path
 from typing import final
 
 from firstdiff.json_text import from_plain
 from firstdiff.schema import Summary
-from firstdiff.store.comparisons import Comparisons, edits_of, job_of
+from firstdiff.store.comparisons import Comparisons, edits_of, job_of, uploads_of
 from firstdiff.store.database import Database, StoreError
 from firstdiff.store.entry import Edits, Entry, Given, Job, Outcome, Progress, SideOut
 from firstdiff.store.home import Home, Owner, bytes_below, default_home, is_alive
 from firstdiff.store.results import run_of
-from firstdiff.store.sweeping import sweep
 from firstdiff.store.uploads import UnknownError, Uploads
 
 __all__ = ["Edits", "Entry", "Given", "Home", "Job", "Outcome", "Progress", "Store", "StoreError", "default_home"]
+
+ABANDONED_AFTER = 7 * 86400.0
+_FINISHED_STATES = ("done", "failed", "cancelled")
 
 
 @final
@@ -162,3 +165,38 @@ def _stamp(path: str | None) -> object:
 
 def _progress(stored: str | None) -> Progress | None:
     return from_plain(Progress, json.loads(stored)) if stored else None
+
+
+def sweep(store: Store) -> None:
+    """Remove leftovers of killed servers, and abandoned uploads.
+
+    Folders are listed before the tables are read, so that whatever appears meanwhile stays.
+    """
+    results, uploads = _folders(store.home.all_results), _folders(store.home.uploads)
+    rows = store.comparisons.rows()
+    for row in rows:
+        if row["state"] in _FINISHED_STATES and row["id"] in results:
+            store.drop_old_results(job_of(row))
+    used = {upload for row in rows for upload in uploads_of(row)}
+    for upload in store.uploads.ids():
+        if upload not in used and _idle(uploads.get(upload)) > ABANDONED_AFTER:
+            store.uploads.delete(upload)
+    known = {row["id"] for row in rows} | set(store.uploads.ids())
+    for name, folder in (*results.items(), *uploads.items()):
+        if name not in known:
+            shutil.rmtree(folder, ignore_errors=True)
+    for server in _folders(store.home.servers):
+        is_alive(store.home.servers, server)  # removes the lock of a dead one
+
+
+def _folders(parent: Path) -> dict[str, Path]:
+    return {folder.name: folder for folder in parent.glob("*")}
+
+
+def _idle(folder: Path | None) -> float:
+    """Return the seconds since anything arrived; 0 for an upload of which nothing has yet."""
+    try:
+        times = [path.stat().st_mtime for path in (folder, *folder.iterdir())] if folder else []
+    except OSError:
+        times = []
+    return time.time() - max(times, default=time.time())

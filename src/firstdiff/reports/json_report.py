@@ -1,4 +1,4 @@
-"""JSON: one document, or one line for each row."""
+"""JSON reports: one document, or one line for each row."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from firstdiff.reports import Report
 from firstdiff.schema import Comparison
 
 
-def _json(comparison: Comparison) -> Iterator[str]:
+def _document(comparison: Comparison) -> Iterator[str]:
     yield to_json(comparison, indent=1) + "\n"
 
 
-def _jsonl(comparison: Comparison) -> Iterator[str]:
+def _lines(comparison: Comparison) -> Iterator[str]:
     """Header, pairs, footer: a reader of a huge run holds one row at a time."""
     whole = plain(replace(comparison, pairs=()))
     footer = {
@@ -28,5 +28,5 @@ def _jsonl(comparison: Comparison) -> Iterator[str]:
     yield to_json({"kind": "footer", **footer}) + "\n"
 
 
-JSON = Report("json", _json)
-JSONL = Report("jsonl", _jsonl)
+JSON = Report("json", _document)
+JSONL = Report("jsonl", _lines)
