@@ -12,7 +12,7 @@ from firstdiff.readers import open_trace
 from firstdiff.testing.zoo import ARCHITECTURES, FAULTS, Answer, Case, answer_of, cases, plant, score
 from firstdiff.testing.zoo.healthy import HealthyPair, healthy_pairs, run_healthy
 from firstdiff.testing.zoo.planting import LARGE_ENOUGH, Planted, Variant
-from firstdiff.testing.zoo.running import run
+from firstdiff.testing.zoo.runner import run
 
 pytestmark = pytest.mark.xdist_group("zoo")
 

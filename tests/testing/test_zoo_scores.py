@@ -11,13 +11,11 @@ import pytest
 from rich.console import Console
 
 from firstdiff.errors import UsageError
-from firstdiff.testing.zoo.answering import Outcome
 from firstdiff.testing.zoo.case import Case
 from firstdiff.testing.zoo.healthy import HealthyOutcome, HealthyPair
-from firstdiff.testing.zoo.running import Run
-from firstdiff.testing.zoo.scores import Score, targets
-from firstdiff.testing.zoo.selecting import selected
-from firstdiff.testing.zoo.sizes import excess
+from firstdiff.testing.zoo.planting import excess
+from firstdiff.testing.zoo.runner import Run, selected
+from firstdiff.testing.zoo.scoring import Outcome, Score, targets
 from firstdiff.testing.zoo.tables import save, show
 
 _RIGHT = Outcome(

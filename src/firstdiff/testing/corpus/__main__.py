@@ -22,7 +22,7 @@ def main(
     inside: Annotated[bool, typer.Option("--inside", help="Only faults inside the operations of MiniLM.")] = False,
 ) -> None:
     """Choose the limits of the default verdict on one half of the corpus and score them on the other."""
-    from firstdiff.testing.zoo.needs import need_torch_and_transformers
+    from firstdiff.testing.zoo import need_torch_and_transformers
 
     try:
         need_torch_and_transformers()

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from firstdiff.testing.zoo.architectures import Built
-from firstdiff.testing.zoo.architectures.weights import randomise
+from firstdiff.testing.zoo.architectures.table import randomise
 
 _WIDTH, _HEADS, _VOCABULARY, _LENGTH = 96, 6, 200, 24
 _MASSIVE = 300.0  # times an ordinary value, as in trained language models

@@ -18,7 +18,7 @@ from firstdiff.capturing import capture
 from firstdiff.judge import coarsest_ancestors
 from firstdiff.readers import open_trace
 from firstdiff.testing.zoo.architectures import Built
-from firstdiff.testing.zoo.exported import exported, with_mask
+from firstdiff.testing.zoo.healthy import exported, with_mask
 from firstdiff.testing.zoo.kernels import OtherKernels
 from firstdiff.trace import Tensor, Trace
 

@@ -34,7 +34,7 @@ def main(
     """
     from rich.console import Console
 
-    from firstdiff.testing.zoo.needs import need_torch_and_transformers
+    from firstdiff.testing.zoo import need_torch_and_transformers
 
     console = Console(width=None if Console().is_terminal else _WIDTH)
     try:

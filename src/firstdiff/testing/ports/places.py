@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from firstdiff.testing.zoo.answering import call_of
+from firstdiff.testing.zoo.scoring import call_of
 from firstdiff.trace import Key, Trace
 
 BRACKET = 0.1  # of the model: how wide an answer "between X and Y" may be

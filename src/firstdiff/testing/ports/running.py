@@ -21,7 +21,7 @@ from firstdiff.testing.ports.scoring import Outcome, score_fault, score_healthy
 from firstdiff.testing.ports.table import Case, fault_of, ports
 from firstdiff.testing.ports.variations import WAYS, Side
 from firstdiff.testing.zoo.architectures import Built
-from firstdiff.testing.zoo.folder import Folder
+from firstdiff.testing.zoo.planting import Folder
 
 # a port records other tensors than its reference: what only one side has is no alarm
 _OPTIONS: dict[str, Any] = {"allow_missing": True, "allow_extra": True, "threads": 1}

@@ -17,7 +17,7 @@ from firstdiff.capturing import capture
 from firstdiff.readers import open_trace
 from firstdiff.testing.ports.port import Port
 from firstdiff.testing.zoo.architectures import Built
-from firstdiff.testing.zoo.exported import exported, without_renumbered
+from firstdiff.testing.zoo.healthy import exported, without_renumbered
 from firstdiff.trace import ArraySource, Tensor, Trace
 
 Side: TypeAlias = Trace | Path

@@ -13,8 +13,7 @@ import numpy as np
 from firstdiff.readers import open_trace
 from firstdiff.testing.ports.places import Places
 from firstdiff.testing.ports.port import Array, Fault, Port, Wrong, reference_run
-from firstdiff.testing.zoo.planting import LARGE_ENOUGH
-from firstdiff.testing.zoo.sizes import excess
+from firstdiff.testing.zoo.planting import LARGE_ENOUGH, excess
 from firstdiff.trace import Trace
 
 ROUNDING = 2e-5  # of a tensor's largest value: what another order of summation may change

@@ -13,16 +13,18 @@ True
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from firstdiff.errors import UsageError
+
 if TYPE_CHECKING:
-    from firstdiff.testing.zoo.answering import Answer, Outcome, answer_of, score
     from firstdiff.testing.zoo.architectures import ARCHITECTURES
     from firstdiff.testing.zoo.case import Case, cases
     from firstdiff.testing.zoo.faults import FAULTS
     from firstdiff.testing.zoo.planting import Planted, plant
-    from firstdiff.testing.zoo.running import run
-    from firstdiff.testing.zoo.scores import targets
+    from firstdiff.testing.zoo.runner import run
+    from firstdiff.testing.zoo.scoring import Answer, Outcome, answer_of, score, targets
 
 __all__ = [
     "ARCHITECTURES",
@@ -39,17 +41,22 @@ __all__ = [
     "targets",
 ]
 _HOMES = {
-    **dict.fromkeys(("Answer", "Outcome", "answer_of", "score"), "answering"),
+    **dict.fromkeys(("Answer", "Outcome", "answer_of", "score", "targets"), "scoring"),
     **dict.fromkeys(("Planted", "plant"), "planting"),
     **dict.fromkeys(("Case", "cases"), "case"),
-    **{"ARCHITECTURES": "architectures", "FAULTS": "faults", "run": "running", "targets": "scores"},
+    **{"ARCHITECTURES": "architectures", "FAULTS": "faults", "run": "runner"},
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from firstdiff.testing.zoo.needs import need_torch_and_transformers
-
     need_torch_and_transformers()
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def need_torch_and_transformers() -> None:
+    """Check that the packages the zoo needs are installed; UsageError with what to install if not."""
+    missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
+    if missing:
+        raise UsageError(f"the zoo runs real models and needs {' and '.join(missing)}: pip install torch transformers")

@@ -38,16 +38,15 @@ def main(
     """
     from rich.console import Console
 
-    from firstdiff.testing.zoo.needs import need_torch_and_transformers
+    from firstdiff.testing.zoo import need_torch_and_transformers
 
     console = Console(width=None if Console().is_terminal else _WIDTH)
     chosen_variants: list[tuple[Variant, bool]] = [("full", full), ("stripped", stripped)]
     variants = tuple(name for name, wanted in chosen_variants if wanted or full == stripped)
     try:
         need_torch_and_transformers()
-        from firstdiff.testing.zoo.progress import run_all
-        from firstdiff.testing.zoo.scores import targets
-        from firstdiff.testing.zoo.selecting import selected
+        from firstdiff.testing.zoo.runner import run_all, selected
+        from firstdiff.testing.zoo.scoring import targets
         from firstdiff.testing.zoo.tables import save, show
 
         chosen, pairs = selected(only or (), seed, held_out=held_out)

@@ -4,20 +4,102 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
 from firstdiff.comparing import compare
 from firstdiff.schema import Comparison
 from firstdiff.testing.zoo.architectures import ARCHITECTURES, Built
-from firstdiff.testing.zoo.cropping import cropped
-from firstdiff.testing.zoo.exported import exported, with_mask, without_renumbered
 from firstdiff.testing.zoo.kernels import OtherKernels
 from firstdiff.testing.zoo.planting import traced
-from firstdiff.trace import Trace
+from firstdiff.trace import ArraySource, Tensor, Trace
+
+_MASKS = {"GPT2LMHeadModel": "attention_mask", "LlamaForCausalLM": "attention_mask"}
+_MASKS |= {"WhisperForConditionalGeneration": "decoder_attention_mask"}
+_UNDER_AUTOCAST = "rotary_emb"
+
+
+def exported(built: Built) -> Built:
+    """The exported program, unflattened again so that a capture finds its modules."""
+    with warnings.catch_warnings(), torch.no_grad(), redirect_stdout(StringIO()):
+        warnings.simplefilter("ignore")
+        names = tuple(name for name, _ in built.model.named_modules() if name and not name.endswith(_UNDER_AUTOCAST))
+        program = torch.export.export(built.model, (), built.inputs, strict=False, preserve_module_call_signature=names)
+        return Built(torch.export.unflatten(program), built.inputs)
+
+
+def without_renumbered(trace: Trace) -> Trace:
+    """Without the inputs of modules under autocast: torch.export drops those not used and numbers the rest anew."""
+    kept = (tensor for tensor in trace if tensor.record.role != "input" or not tensor.name.endswith(_UNDER_AUTOCAST))
+    return replace(trace, tensors=tuple(kept))
+
+
+def with_mask(built: Built) -> Built:
+    """The causal mask as an input, where a model would make its own by vmap, which an exported program cannot."""
+    name = _MASKS.get(type(built.model).__name__)
+    if name is None:
+        return built
+    ids: Any = built.inputs.get("decoder_input_ids", built.inputs.get("input_ids"))
+    rows, tokens = ids.shape
+    hidden = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+    mask = torch.zeros(tokens, tokens).masked_fill(hidden, torch.finfo(torch.float32).min)
+    return Built(built.model, built.inputs | {name: mask.expand(rows, 1, tokens, tokens).contiguous()})
+
+
+def cropped(reference: Trace, candidate: Trace, sizes: Mapping[int, int]) -> tuple[Trace, Trace]:
+    """Both traces, the candidate's tensors cropped to what the reference has of them.
+
+    sizes: axes of the candidate this long have so many leading places in common with the reference
+
+    Tensors whose shapes are not related that way, such as a length, are left out of both.
+    """
+    smaller = {str(tensor.key): tensor for tensor in reference}
+    kept: dict[str, Tensor] = {}
+    for tensor in candidate:
+        ours = smaller.get(str(tensor.key))
+        if ours is None:
+            kept[str(tensor.key)] = tensor
+            continue
+        part = _common_part(tensor.values().read(), ours.values().shape, sizes)
+        if part is not None:
+            kept[str(tensor.key)] = replace(tensor, source=ArraySource(part))
+    theirs = {str(tensor.key) for tensor in candidate}
+    common = tuple(tensor for key, tensor in smaller.items() if key in kept or key not in theirs)
+    return replace(reference, tensors=common), replace(candidate, tensors=tuple(kept.values()))
+
+
+def _common_part(values: np.ndarray, shape: tuple[int, ...], sizes: Mapping[int, int]) -> np.ndarray | None:
+    if values.ndim != len(shape) or not shape:  # a lone number may be a length
+        return None
+    for axis, wanted in enumerate(shape):
+        given = values.shape[axis]
+        if given == wanted:
+            continue
+        inner = next(
+            (long for long, short in sizes.items() if given % long == 0 and given // long * short == wanted), 0
+        )
+        if not inner:
+            return None
+        whole = values.reshape(
+            *values.shape[:axis], *_factors(given, inner, wanted, sizes[inner]), *values.shape[axis + 1 :]
+        )
+        values = np.take(whole, range(sizes[inner]), axis=axis if sizes[inner] == 1 else axis + 1)
+        values = values.reshape(*values.shape[:axis], wanted, *values.shape[axis + 2 :])
+    return np.ascontiguousarray(values)
+
+
+def _factors(given: int, inner: int, wanted: int, short: int) -> tuple[int, int]:
+    """A batch is the outer part of an axis that was flattened, tokens are the inner one."""
+    return (inner, given // inner) if short == 1 else (wanted // short, inner)
+
 
 Sides = tuple[Trace, Trace]
 _TEXT = ("gpt2", "llama", "bert", "t5")

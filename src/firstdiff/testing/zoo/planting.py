@@ -6,14 +6,18 @@ import copy
 import json
 import random
 import shutil
+import tempfile
 import warnings
+import weakref
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from firstdiff.capturing import capture
@@ -22,12 +26,57 @@ from firstdiff.errors import UsageError
 from firstdiff.readers import open_trace
 from firstdiff.testing.zoo.architectures import ARCHITECTURES, Built
 from firstdiff.testing.zoo.case import Case
+from firstdiff.testing.zoo.fault import Site, Subject
 from firstdiff.testing.zoo.faults import FAULTS
-from firstdiff.testing.zoo.folder import Folder
 from firstdiff.testing.zoo.kernels import OtherKernels
-from firstdiff.testing.zoo.sizes import excess
-from firstdiff.testing.zoo.subject import Site, Subject
 from firstdiff.trace import Tensor, Trace
+
+
+class Folder:
+    """A new temporary folder; it goes when nothing refers to it any more, or with the process."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="firstdiff-zoo-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+_ALLOWED_STEPS = 256  # of float32: what the default tolerance allows
+_FILL_VALUE = 1e30  # what masks put in place of minus infinity: no part of how large values are
+
+
+def excess(reference: np.ndarray, candidate: np.ndarray) -> float:
+    """The greatest difference in units of the default tolerance of float32; infinite where any difference counts.
+
+    Axes of length 1 may be left out. Where one side is longer, what both have is judged: the rest is coverage.
+    """
+    right, given = reference, candidate
+    if right.ndim != given.ndim:
+        right, given = np.squeeze(right), np.squeeze(given)
+    if right.ndim != given.ndim:
+        return inf
+    common = tuple(slice(min(ours, theirs)) for ours, theirs in zip(right.shape, given.shape, strict=True))
+    right, given = right[common], given[common]
+    if not right.size:
+        return inf if reference.size or candidate.size else 0.0
+    if right.dtype.kind not in "fc":
+        return 0.0 if np.array_equal(right, given) else inf
+    return _in_units_of_tolerance(right.astype(np.complex128), given.astype(np.complex128))
+
+
+def _in_units_of_tolerance(right: np.ndarray, given: np.ndarray) -> float:
+    finite = np.isfinite(right)
+    if not np.array_equal(finite, np.isfinite(given)):
+        return inf
+    right, given = right[finite], given[finite]
+    if not right.size:
+        return 0.0
+    shown = right[np.abs(right) < _FILL_VALUE]
+    spread = float(np.std(shown)) if shown.size else 0.0
+    allowed = _ALLOWED_STEPS * float(np.finfo(np.float32).eps) * (spread + np.abs(right))
+    difference = np.abs(given - right)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.max(np.where(difference > 0, difference / allowed, 0.0)))
+
 
 Variant = Literal["full", "stripped"]
 VARIANTS: tuple[Variant, ...] = ("full", "stripped")

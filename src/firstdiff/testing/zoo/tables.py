@@ -8,15 +8,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firstdiff.testing.zoo.scores import Score, Target
+from firstdiff.testing.zoo.scoring import Score, Target
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from firstdiff.testing.zoo.answering import Outcome
     from firstdiff.testing.zoo.healthy import HealthyOutcome
     from firstdiff.testing.zoo.planting import Variant
-    from firstdiff.testing.zoo.running import Run
+    from firstdiff.testing.zoo.runner import Run
+    from firstdiff.testing.zoo.scoring import Outcome
 
 
 def show(

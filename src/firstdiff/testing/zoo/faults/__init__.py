@@ -1,5 +1,6 @@
 """The faults, by kind: each one small function that plants one mistake for real."""
 
+from firstdiff.testing.zoo.fault import Fault, registered_faults
 from firstdiff.testing.zoo.faults import (
     activations,
     attention,
@@ -17,7 +18,6 @@ from firstdiff.testing.zoo.faults import (
     values,
     weights,
 )
-from firstdiff.testing.zoo.faults.registry import Fault, entered
 
 # whatever is imported here enters its faults
 _MODULES = (
@@ -37,6 +37,6 @@ _MODULES = (
     values,
     weights,
 )
-FAULTS: dict[str, Fault] = entered()
+FAULTS: dict[str, Fault] = registered_faults()
 
 __all__ = ["FAULTS", "Fault"]

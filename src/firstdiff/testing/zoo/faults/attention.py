@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from firstdiff.testing.zoo.edits import edit_function
-from firstdiff.testing.zoo.faults.registry import fault
-from firstdiff.testing.zoo.subject import Site, Subject
+from firstdiff.testing.zoo.fault import Site, Subject, fault
 
 SDPA = "scaled_dot_product_attention"
 KINDS = {

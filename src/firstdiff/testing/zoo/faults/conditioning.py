@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from firstdiff.testing.zoo.edits import edit_function, set_weight
-from firstdiff.testing.zoo.faults.registry import fault
-from firstdiff.testing.zoo.subject import Site, Subject
+from firstdiff.testing.zoo.fault import Site, Subject, fault
 
 
 @fault("one expert for two", "routing.top_k", on="moe")

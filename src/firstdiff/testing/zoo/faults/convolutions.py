@@ -8,8 +8,7 @@ import torch
 from torch.nn import functional
 
 from firstdiff.testing.zoo.edits import edit_function
-from firstdiff.testing.zoo.faults.registry import fault
-from firstdiff.testing.zoo.subject import Site, Subject
+from firstdiff.testing.zoo.fault import Site, Subject, fault
 
 
 @fault("convolution padding mode", "conv.padding", on="vocoder whisper")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 
 from firstdiff.testing.zoo.architectures.transformer_models import VOCABULARY
-from firstdiff.testing.zoo.faults.registry import fault
-from firstdiff.testing.zoo.subject import Site, Subject
+from firstdiff.testing.zoo.fault import Site, Subject, fault
 
 _TEXT = "gpt2 llama bert t5 moe"
 _GIVEN = Site("root", given=True)

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from firstdiff.testing.zoo.edits import change_output, edit_function, set_weight
+from firstdiff.testing.zoo.fault import Site, Subject, fault
 from firstdiff.testing.zoo.faults.attention import SDPA, attention
-from firstdiff.testing.zoo.faults.registry import fault
-from firstdiff.testing.zoo.subject import Site, Subject
 
 _SPLIT = {"gpt2": "split", "diffusion": "chunk"}
 

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from firstdiff.testing.zoo.faults.registry import fault
-from firstdiff.testing.zoo.subject import Site, Subject
+from firstdiff.testing.zoo.fault import Site, Subject, fault
 
 _CENTRED = ("LayerNorm",)
 _ROOT = ("LlamaRMSNorm", "T5LayerNorm", "MixtralRMSNorm")

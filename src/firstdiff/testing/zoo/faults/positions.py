@@ -10,9 +10,8 @@ from typing import Any
 import torch
 
 from firstdiff.testing.zoo.edits import around_forward, set_weight
+from firstdiff.testing.zoo.fault import Site, Subject, fault
 from firstdiff.testing.zoo.faults.attention import attention
-from firstdiff.testing.zoo.faults.registry import fault
-from firstdiff.testing.zoo.subject import Site, Subject
 
 
 @fault("rope base", "rope.base", on="llama moe")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 
 from firstdiff.testing.zoo.edits import set_weight
-from firstdiff.testing.zoo.faults.registry import fault
+from firstdiff.testing.zoo.fault import Site, Subject, fault
 from firstdiff.testing.zoo.faults.values import changed
 from firstdiff.testing.zoo.faults.weights import linear
-from firstdiff.testing.zoo.subject import Site, Subject
 
 _EVERYWHERE = "gpt2 llama bert whisper vit t5 vocoder diffusion moe"
 _LINEAR = "gpt2 llama bert whisper vit t5 diffusion moe"

@@ -9,8 +9,7 @@ import torch
 
 from firstdiff.testing.zoo.architectures.sampler import TRAINED
 from firstdiff.testing.zoo.edits import around_forward
-from firstdiff.testing.zoo.faults.registry import fault
-from firstdiff.testing.zoo.subject import Site, Subject
+from firstdiff.testing.zoo.fault import Site, Subject, fault
 
 
 @fault("another noise schedule", "noise.schedule", on="sampler")

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from firstdiff.testing.zoo.edits import change_output, edit_function
-from firstdiff.testing.zoo.faults.registry import fault
-from firstdiff.testing.zoo.subject import Site, Subject
+from firstdiff.testing.zoo.fault import Site, Subject, fault
 
 
 @fault("log base", "audio.log_base", on="vocoder")

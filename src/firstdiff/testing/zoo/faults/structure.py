@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from firstdiff.testing.zoo.edits import around_forward, change_output, edit_function, with_first_tensor
+from firstdiff.testing.zoo.fault import Site, Subject, fault
 from firstdiff.testing.zoo.faults.norms import norm
-from firstdiff.testing.zoo.faults.registry import fault
-from firstdiff.testing.zoo.subject import Site, Subject
 
 BLOCKS = (
     *("GPT2Block", "LlamaDecoderLayer", "WhisperEncoderLayer", "ViTLayer", "Block", "MixtralDecoderLayer"),

@@ -9,8 +9,7 @@ import torch
 from torch.nn import functional
 
 from firstdiff.testing.zoo.edits import around_forward, change_output, edit_function, set_weight
-from firstdiff.testing.zoo.faults.registry import fault
-from firstdiff.testing.zoo.subject import Site, Subject
+from firstdiff.testing.zoo.fault import Site, Subject, fault
 
 unseen = partial(fault, held_out=True)
 _TEXT = "neox gemma"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 
 from firstdiff.testing.zoo.edits import Change, change_output
-from firstdiff.testing.zoo.faults.registry import fault
-from firstdiff.testing.zoo.subject import Site, Subject
+from firstdiff.testing.zoo.fault import Site, Subject, fault
 
 _EVERYWHERE = "gpt2 llama bert whisper vit t5 vocoder diffusion moe"
 _KINDS = ("Linear", "Conv1D", "LayerNorm", "LlamaRMSNorm", "T5LayerNorm", "MixtralRMSNorm", "Conv1d", "ConvTranspose1d")

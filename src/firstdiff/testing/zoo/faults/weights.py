@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from firstdiff.testing.zoo.edits import set_weight
-from firstdiff.testing.zoo.faults.registry import fault
-from firstdiff.testing.zoo.subject import Site, Subject
+from firstdiff.testing.zoo.fault import Site, Subject, fault
 
 _EVERYWHERE = "gpt2 llama bert whisper vit t5 diffusion moe"
 KINDS = ("Linear", "Conv1D")

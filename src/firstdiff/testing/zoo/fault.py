@@ -1,4 +1,4 @@
-"""The subject that a fault is planted in, and the site where it must show."""
+"""A fault, the subject it is planted in, and the site where it must show."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from firstdiff.trace import Record
+
 
 T = TypeVar("T")
 
@@ -74,3 +75,49 @@ class Subject:
     def stronger(self, first: float, factor: float = 4.0) -> float:
         """A strength that grows with every attempt."""
         return float(first * factor**self.attempt)
+
+
+Plant = Callable[[Subject], Site]
+_registered: dict[str, Fault] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One kind of mistake.
+
+    kind: its name
+    causes: codes that count as right
+    why: if there are several, why they say the same
+    architectures: names of those it can be planted in
+    plant: plants it in a subject and says where it must be found
+    held_out: nothing is tuned on it, see `cases`
+    """
+
+    kind: str
+    causes: tuple[str, ...]
+    why: str
+    architectures: tuple[str, ...]
+    plant: Plant
+    held_out: bool = False
+
+
+def fault(kind: str, *causes: str, on: str, why: str = "", held_out: bool = False) -> Callable[[Plant], Plant]:
+    """Enters a function that plants a mistake as a fault.
+
+    causes: codes that count as right; several only where they are the same fact, and `why` says so
+    on: names of architectures, separated by spaces
+    """
+
+    def enter(plant: Plant) -> Plant:
+        if kind in _registered:
+            raise ValueError(f"there are two faults {kind!r}")
+        if (len(causes) > 1) != bool(why):
+            raise ValueError(f"{kind!r}: several causes need a reason, and one needs none")
+        _registered[kind] = Fault(kind, causes, why, tuple(on.split()), plant, held_out)
+        return plant
+
+    return enter
+
+
+def registered_faults() -> dict[str, Fault]:
+    return dict(_registered)
