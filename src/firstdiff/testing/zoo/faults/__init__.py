@@ -1,42 +1,18 @@
 """The faults, by kind: each one small function that plants one mistake for real."""
 
-from firstdiff.testing.zoo.fault import Fault, registered_faults
-from firstdiff.testing.zoo.faults import (
-    activations,
-    attention,
-    conditioning,
-    convolutions,
-    inputs,
-    layouts,
-    norms,
-    positions,
-    precision,
-    sampling,
-    sound,
-    structure,
-    unseen,
-    values,
-    weights,
-)
+from __future__ import annotations
 
-# whatever is imported here enters its faults
+from importlib import import_module
+
+from firstdiff.testing.zoo.fault import Fault, registered_faults
+
+# importing a module registers its faults
 _MODULES = (
-    activations,
-    attention,
-    conditioning,
-    convolutions,
-    inputs,
-    layouts,
-    norms,
-    positions,
-    precision,
-    sampling,
-    sound,
-    structure,
-    unseen,
-    values,
-    weights,
+    *("activations", "attention", "conditioning", "convolutions", "inputs", "layouts", "norms", "positions"),
+    *("precision", "sampling", "sound", "structure", "unseen", "values", "weights"),
 )
+for _name in _MODULES:
+    import_module(f"{__name__}.{_name}")
 FAULTS: dict[str, Fault] = registered_faults()
 
 __all__ = ["FAULTS", "Fault"]
