@@ -20,7 +20,7 @@ _SELU_SCALE = 1.0507009873554804934193349852946
 
 @operator
 def identity(input: np.ndarray) -> Any:
-    """The values as they are."""
+    """Return the values as they are."""
     return doubles(input)
 
 
@@ -38,7 +38,7 @@ def relu_squared(input: np.ndarray) -> Any:
 
 @operator
 def clamp(input: np.ndarray, *, min: float | None = None, max: float | None = None) -> Any:
-    """Values pushed into `[min, max]`; NaN stays."""
+    """Clamp values to `[min, max]`; NaN stays."""
     x = doubles(input)
     x = x if min is None else np.maximum(x, min)
     return x if max is None else np.minimum(x, max)
@@ -91,7 +91,7 @@ def mish(input: np.ndarray) -> Any:
 
 @operator
 def tanh(input: np.ndarray) -> Any:
-    """The hyperbolic tangent."""
+    """Return the hyperbolic tangent."""
     return np.tanh(doubles(input))
 
 
@@ -153,7 +153,7 @@ def celu(input: np.ndarray, *, alpha: float = 1.0) -> Any:
 
 @operator
 def hardsigmoid(input: np.ndarray) -> Any:
-    """`(x + 3) / 6` pushed into `[0, 1]`."""
+    """`(x + 3) / 6`, clamped to `[0, 1]`."""
     return clamp((doubles(input) + 3.0) / 6.0, min=0.0, max=1.0)
 
 
@@ -165,17 +165,17 @@ def hardswish(input: np.ndarray) -> Any:
 
 @operator
 def logsigmoid(input: np.ndarray) -> Any:
-    """The logarithm of the sigmoid."""
+    """Return the logarithm of the sigmoid."""
     return -np.logaddexp(0.0, -doubles(input))
 
 
 def _channels(values: np.ndarray, ndim: int, axis: int) -> np.ndarray:
-    """One number for all, one for each channel, or an array that already has its axes in place."""
+    """Broadcast one number for all, one for each channel, or an array with its axes in place."""
     array = doubles(values)
     return array if array.ndim == ndim or array.size == 1 else per_channel(array, ndim, axis)
 
 
-# Names as settings and configurations spell them
+# names as configurations spell them
 ACTIVATIONS: dict[str, Callable[[np.ndarray], Any]] = {
     "none": identity,
     "linear": identity,
@@ -201,14 +201,14 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], Any]] = {
 
 @operator
 def activate(input: np.ndarray, *, activation: str) -> Any:
-    """The activation of that name."""
+    """Apply the activation with a name such as "silu"."""
     if activation not in ACTIVATIONS:
         raise ValueError(f"no activation is called {activation!r}; known are {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[activation](input)
 
 
 def _reader(function: Function, *settings: str, **fixed: Any) -> Callable[[Call], Iterator[Plan]]:
-    """A function of the input alone, with settings that are recorded under their own names."""
+    """Make the reader of a function of one input, whose settings are recorded under their own names."""
 
     def plans(call: Call) -> Iterator[Plan]:
         read = call.read(*settings)

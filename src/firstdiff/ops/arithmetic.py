@@ -36,7 +36,7 @@ def mul(input: Operand, other: Operand) -> Any:
 
 @operator
 def div(input: Operand, other: Operand, *, rounding: str | None = None) -> Any:
-    """`input / other`; `rounding` "trunc" or "floor" makes whole numbers of it."""
+    """`input / other`; `rounding` "trunc" or "floor" rounds it."""
     if rounding == "floor":
         return np.floor_divide(doubles(input), doubles(other))
     ratio = doubles(input) / doubles(other)
@@ -51,19 +51,19 @@ def power(input: Operand, exponent: Operand) -> Any:
 
 @operator
 def remainder(input: Operand, other: Operand) -> Any:
-    """The remainder of a division, with the sign of the divisor."""
+    """Return the remainder of a division, with the sign of the divisor."""
     return np.remainder(doubles(input), doubles(other))
 
 
 @operator
 def maximum(input: Operand, other: Operand) -> Any:
-    """The larger of the two; NaN if either is."""
+    """Return the larger of the two; NaN if either is."""
     return np.maximum(doubles(input), doubles(other))
 
 
 @operator
 def minimum(input: Operand, other: Operand) -> Any:
-    """The smaller of the two; NaN if either is."""
+    """Return the smaller of the two; NaN if either is."""
     return np.minimum(doubles(input), doubles(other))
 
 
@@ -88,7 +88,7 @@ def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: float 
 
 @operator
 def modulate(input: np.ndarray, shift: np.ndarray, scale: np.ndarray, *, one_plus: bool = True, axis: int = 1) -> Any:
-    """The `x * (1 + scale) + shift` of adaLN.
+    """Return the `x * (1 + scale) + shift` of adaLN.
 
     shift, scale: one number for each channel of each sample, the axis of the tokens missing or of size 1
     one_plus: False multiplies with `scale` alone
@@ -140,7 +140,7 @@ def _modulate(call: Call) -> Iterator[Plan]:
 
 
 def _normalise(call: Call) -> Iterator[Plan]:
-    """The transform that takes a mean and a deviation for each channel."""
+    """Read a transform with a mean and a standard deviation for each channel."""
     numbers = {name: np.asarray(call.needed(name), dtype=np.float64) for name in ("mean", "std")}
     yield Plan.of(normalise, {"input": call.main(), **numbers})
 

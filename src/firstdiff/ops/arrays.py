@@ -26,7 +26,7 @@ def operator(function: Callable[P, Any]) -> Callable[P, np.ndarray]:
 
 
 def reals(values: Any) -> np.ndarray:
-    """As float64; ValueError for complex ones, where an operator has no meaning for them."""
+    """Convert to float64; ValueError for complex numbers, for which an operator is not defined."""
     array = doubles(values)
     if array.dtype.kind == "c":
         raise ValueError("complex numbers are not taken")
@@ -35,7 +35,7 @@ def reals(values: Any) -> np.ndarray:
 
 @np.errstate(invalid="ignore")
 def whole_numbers(values: Any) -> np.ndarray:
-    """As int64, to count and to choose with; ValueError for any that are none."""
+    """Convert to int64 for counting and indexing; ValueError for fractions."""
     array = np.asarray(values)
     whole = array.astype(np.int64) if array.dtype.kind in "iub" else np.round(doubles(array).real).astype(np.int64)
     if not np.array_equal(whole, array):
@@ -44,34 +44,34 @@ def whole_numbers(values: Any) -> np.ndarray:
 
 
 def per_channel(values: np.ndarray, ndim: int, axis: int = 1) -> np.ndarray:
-    """A vector laid along one axis, ready to be broadcast against `ndim` of them."""
+    """Reshape a vector to broadcast along one of `ndim` axes."""
     shape = [1] * ndim
     shape[axis] = values.size
     return values.reshape(shape)
 
 
 def tuple_of(value: Any, length: int) -> tuple[int, ...]:
-    """`3` as `(3, 3)`, `[3]` as `(3, 3)`, `[3, 4]` as it is."""
+    """Expand `3` and `[3]` to `(3, 3)`; return `[3, 4]` as `(3, 4)`."""
     numbers = tuple(int(item) for item in value) if isinstance(value, list | tuple) else (int(value),)
     return numbers * length if len(numbers) == 1 else numbers
 
 
 @np.errstate(all="ignore")
 def mean(values: np.ndarray, axes: int | tuple[int, ...] | None = None, *, keepdims: bool = True) -> Any:
-    """The mean along axes; NaN, and not a warning, where there is nothing to take it of."""
+    """Return the mean along axes; NaN, without a warning, of nothing."""
     total = np.sum(values, axis=axes, keepdims=keepdims)
     return total / np.float64(values.size / total.size if total.size else 1.0)
 
 
 @np.errstate(all="ignore")
 def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
-    """The nearest values of a type such as "bfloat16", as float64 again; what is beyond its range overflows."""
+    """Round to a dtype such as "bfloat16", as float64 again; values beyond its range overflow."""
     return doubles(doubles(values).astype(dtypes.from_name(dtype)))
 
 
 @np.errstate(all="ignore")
 def quantised(values: np.ndarray, *, bits: int = 8, axis: int | None = None, symmetric: bool = True) -> Any:
-    """Values on an even grid of `2 ** bits` steps, as float64 again.
+    """Quantise to an even grid of `2 ** bits` steps, as float64 again.
 
     axis: give each index of this axis a grid of its own; one for all if left out
     symmetric: the grid has 0 in the middle and reaches the greatest magnitude; else it spans least to greatest
@@ -93,7 +93,7 @@ def quantised(values: np.ndarray, *, bits: int = 8, axis: int | None = None, sym
 
 @operator
 def weight_norm(direction: np.ndarray, length: np.ndarray) -> Any:
-    """`length * direction / |direction|`: a weight that is kept in two parts.
+    """`length * direction / |direction|`: a weight stored as a direction and a length.
 
     length: with the axes of the direction, 1 where the norm is taken across; or a lone number
     """

@@ -16,7 +16,7 @@ from firstdiff.ops.linear import linear
 from firstdiff.ops.plan import Plan
 from firstdiff.ops.recorded_call import Call, Row, UnrecordedError, named
 
-# Scores are made for as many queries at a time as keeps them below this many numbers
+# queries per block are chosen so that the scores of a block stay below this many numbers
 _BLOCK = 1 << 24
 
 
@@ -76,7 +76,7 @@ def attention_weights(
     kv_heads: str = "repeat",
     masked_rows: str = "nan",
 ) -> Any:
-    """The weights alone, `[..., heads, queries, keys]`; the settings are those of `attention`."""
+    """Return the weights alone, `[..., heads, queries, keys]`; the settings are those of `attention`."""
     how = _Scoring(causal, offset, window, scale, softcap, kv_heads, masked_rows)
     blocks = _weights(query, key, mask, how)
     return np.concatenate(list(blocks), axis=-2)
@@ -101,7 +101,7 @@ def multi_head_attention(
     masked_rows: str = "zero",
     average_weights: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Projections, attention and the output's projection; returns the output and the weights.
+    """Compute projections, attention and the output projection; return the output and the weights.
 
     query, key, value: `[batch, tokens, size]`, or without the batch
     in_bias: the biases of query, key and value one after the other
@@ -130,7 +130,7 @@ def _swapped(x: np.ndarray, swap: bool) -> np.ndarray:
 
 
 def _weights(query: np.ndarray, key: np.ndarray, mask: np.ndarray | None, how: _Scoring) -> Iterator[np.ndarray]:
-    """The weights of a few queries at a time."""
+    """Yield the weights for blocks of queries."""
     queries = doubles(query)
     keys = _spread(doubles(key), queries, how.kv_heads).swapaxes(-1, -2)
     factor = 1.0 / np.sqrt(queries.shape[-1]) if how.scale is None else how.scale
@@ -166,7 +166,7 @@ def _visible(start: int, shape: tuple[int, ...], how: _Scoring) -> Any:
 
 
 def _spread(x: np.ndarray, query: np.ndarray, how: str) -> np.ndarray:
-    """Keys or values with as many heads as the queries have."""
+    """Expand keys or values to the number of heads of the queries."""
     if x.ndim < 3 or query.ndim < 3 or x.shape[-3] in (1, query.shape[-3]):
         return x
     times, rest = divmod(query.shape[-3], x.shape[-3])
@@ -188,7 +188,7 @@ def _attention(call: Call) -> Iterator[Plan]:
     causal = bool(call.told("is_causal", default=False))
     softcap = call.told("softcap")
     yield Plan.of(attention, arrays, scale=float(scale), causal=causal, softcap=softcap)
-    if mask is not None:  # older kernels give NaN for a query that sees nothing
+    if mask is not None:  # older kernels give NaN for a fully masked query
         yield Plan.of(
             attention,
             arrays,

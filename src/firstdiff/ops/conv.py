@@ -17,7 +17,7 @@ from firstdiff.ops.recorded_call import Call, Row, named
 Padding = int | str | Sequence[int | Sequence[int]]
 
 _PAD_MODES = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-# Windows are copied out for the matrix product block by block: at most this many numbers at a time
+# windows are copied for the matrix product in blocks of at most this many numbers
 _BLOCK = 1 << 23
 
 
@@ -33,7 +33,7 @@ def conv(
     groups: int = 1,
     padding_mode: str = "zeros",
 ) -> Any:
-    """Convolution (what torch calls it: the kernel is not flipped) over as many axes as the weight has beyond two.
+    """Convolve, in the sense of torch (the kernel is not flipped), over the axes of the weight beyond two.
 
     input: `[batch, in, ...]`, or without the batch
     weight: `[out, in / groups, ...]`
@@ -66,7 +66,7 @@ def conv_transpose(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
 ) -> Any:
-    """The transposed convolution: every input element lays a scaled kernel down.
+    """Convolve transposed: every input element adds a scaled kernel to the output.
 
     weight: `[in, out / groups, ...]`
     padding: elements cut off both ends of the result
@@ -86,7 +86,7 @@ def conv_transpose(
 
 
 def paddings(padding: Padding, kernel: Sequence[int], dilation: Sequence[int]) -> list[tuple[int, int]]:
-    """Elements before and after each axis."""
+    """Return the padding before and after each axis."""
     if padding == "valid":
         return [(0, 0)] * len(kernel)
     if padding == "same":
@@ -110,7 +110,7 @@ def _padded(x: np.ndarray, edges: list[tuple[int, int]], mode: str) -> np.ndarra
 
 
 def _grouped_product(windows: np.ndarray, kernel: np.ndarray, groups: int) -> np.ndarray:
-    """Windows `[batch, in, *places, *kernel]` times the kernel, as matrix products over blocks of the first place."""
+    """Multiply windows `[batch, in, *places, *kernel]` with the kernel, in blocks of the first place."""
     axes = kernel.ndim - 2
     batch, channels, *places = windows.shape[: 2 + axes]
     inner = kernel.shape[1] * prod(kernel.shape[2:])

@@ -11,7 +11,7 @@ from firstdiff.dtypes import doubles
 from firstdiff.ops.arrays import operator, reals
 
 # exp(z^2) erfc(z) (1 + 2z) for z >= 0 as a polynomial of t = (z - 3.75) / (z + 3.75): the Chebyshev expansion to
-# degree 24, written out in powers of t. What is left over is below 1e-16.
+# degree 24, in powers of t. The remainder is below 1e-16.
 _CENTRE = 3.75
 _TAIL = (
     1.2375126308378275,
@@ -56,7 +56,7 @@ _NEAR = (
     -1.2290555301717926e-09,
 )
 _NEAR_LIMIT = 0.5
-# The polynomials go over blocks that stay in the processor's cache
+# block size: polynomials are evaluated on blocks that fit into the cache
 _BLOCK = 1 << 13
 
 
@@ -74,7 +74,7 @@ def erfc(values: np.ndarray) -> np.ndarray:
 
 
 def erf(values: np.ndarray) -> np.ndarray:
-    """The error function, to 1e-15.
+    """Return the error function, to 1e-15.
 
     values: float64
     """
@@ -130,7 +130,7 @@ FUNCTIONS: dict[str, Callable[[np.ndarray], Any]] = {
 
 @operator
 def elementwise(input: np.ndarray, *, kind: str) -> Any:
-    """The function of that name, element by element."""
+    """Apply the function with a name such as "exp", element by element."""
     if kind not in FUNCTIONS:
         raise ValueError(f"no function is called {kind!r}; known are {', '.join(FUNCTIONS)}")
     return FUNCTIONS[kind](doubles(input))
@@ -138,7 +138,7 @@ def elementwise(input: np.ndarray, *, kind: str) -> Any:
 
 @operator
 def softmax(input: np.ndarray, *, dim: int = -1, scale: float = 1.0) -> Any:
-    """Shares that sum to 1 along `dim`; NaN where all of it is -inf.
+    """Return weights that sum to 1 along `dim`; NaN where all scores are -inf.
 
     scale: multiplies the input first
     """
@@ -147,7 +147,7 @@ def softmax(input: np.ndarray, *, dim: int = -1, scale: float = 1.0) -> Any:
 
 @operator
 def log_softmax(input: np.ndarray, *, dim: int = -1, scale: float = 1.0) -> Any:
-    """The logarithm of `softmax`."""
+    """Return the logarithm of `softmax`."""
     shifted = np.asarray(doubles(input) * scale)
     if shifted.size == 0:
         return shifted
@@ -158,7 +158,7 @@ def log_softmax(input: np.ndarray, *, dim: int = -1, scale: float = 1.0) -> Any:
 
 
 def softmax_in_place(scores: np.ndarray, dim: int) -> np.ndarray:
-    """Softmax that overwrites its input."""
+    """Compute softmax in place of its input."""
     if scores.size == 0:
         return scores
     axis = _softmax_axis(scores, dim)
@@ -170,5 +170,5 @@ def softmax_in_place(scores: np.ndarray, dim: int) -> np.ndarray:
 
 
 def _softmax_axis(array: np.ndarray, dim: int) -> int | None:
-    """A lone number is an axis of its own."""
+    """Return the axis of softmax; None for a scalar."""
     return dim if array.ndim else None

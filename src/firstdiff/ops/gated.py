@@ -112,7 +112,7 @@ _GLU_KINDS = {"GLU": "sigmoid", "glu": "sigmoid", "SwiGLU": "silu", "GeGLU": "ge
 
 
 def _glu(call: Call) -> Iterator[Plan]:
-    """SwiGLU and its kin have no parameters here: the halves come in as they are, and which is the gate is open."""
+    """Read SwiGLU and its kin, without parameters here: either half may be the gate."""
     dim = call.told("dim", default=-1)
     activation = _GLU_KINDS[call.op]
     if activation == "sigmoid":
@@ -137,7 +137,7 @@ def _mlp(call: Call) -> Iterator[Plan]:
 
 
 def _parts(call: Call) -> tuple[dict[str, Any], Any, tuple[str, ...]]:
-    """The arrays by our names, the function they belong to, and the activations usual there."""
+    """Return the arrays by operand name, their function, and its usual activations."""
     if found := _weights(call, _GATED, ("gate", "up", "down")):
         return found, gated_mlp, _USUAL_GATES
     if found := _weights(call, _FUSED, ("gate_up", "down")):
@@ -152,7 +152,7 @@ def _parts(call: Call) -> tuple[dict[str, Any], Any, tuple[str, ...]]:
 
 
 def _weights(call: Call, known: Iterable[tuple[str, ...]], ours: tuple[str, ...]) -> dict[str, Any] | None:
-    """Weights and biases by our names, of the first set of names whose weights are all there."""
+    """Return weights and biases by operand name, by the first set of names whose weights are all recorded."""
     for theirs in known:
         if all(f"{name}.weight" in call.params for name in theirs):
             pairs = list(zip(theirs, ours, strict=True))

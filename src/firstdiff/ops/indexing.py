@@ -32,13 +32,13 @@ def embedding(
 
 
 def topk(input: np.ndarray, *, k: int, dim: int = -1, largest: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """The k greatest (or least) along an axis, best first, and where they are; of equals the first."""
+    """Return the k greatest (or least) along an axis, best first, and their indices; of ties the first."""
     values, places = sort(input, dim=dim, descending=largest)
     return np.take(values, range(k), axis=dim), np.take(places, range(k), axis=dim)
 
 
 def sort(input: np.ndarray, *, dim: int = -1, descending: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Values in order along an axis, and where they were; equals stay in order, NaN counts as the greatest."""
+    """Sort values along an axis, and return their indices; ties stay in order, NaN is the greatest."""
     x = doubles(input)
     if x.ndim == 0:
         return x, np.zeros((), dtype=np.int64)
@@ -51,13 +51,13 @@ def sort(input: np.ndarray, *, dim: int = -1, descending: bool = False) -> tuple
 
 @operator
 def argmax(input: np.ndarray, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The index of the maximum along an axis or of all; the first of equals, NaN before everything."""
+    """Return the index of the maximum along an axis or of all; the first of ties, NaN before everything."""
     return np.argmax(doubles(input), axis=dim, keepdims=keepdim)
 
 
 @operator
 def one_hot(tensor: np.ndarray, *, num_classes: int = -1) -> Any:
-    """A row of zeros for every number, with a 1 at its place; as many classes as needed if not said."""
+    """One-hot encode integers; with as many classes as needed unless given."""
     numbers = whole_numbers(tensor)
     classes = int(numbers.max()) + 1 if num_classes < 0 else num_classes
     return (numbers[..., None] == np.arange(classes)).astype(np.float64)
@@ -65,7 +65,7 @@ def one_hot(tensor: np.ndarray, *, num_classes: int = -1) -> Any:
 
 @operator
 def index_add(input: np.ndarray, index: np.ndarray, source: np.ndarray, *, dim: int, alpha: float = 1.0) -> Any:
-    """`input` with slices of `source` added at the places the index names, as often as it names them."""
+    """Add slices of `source` to `input` at the indices, repeated ones several times."""
     out = np.moveaxis(doubles(input), dim, 0).copy()
     np.add.at(out, whole_numbers(index), alpha * np.moveaxis(doubles(source), dim, 0))
     return np.moveaxis(out, 0, dim)
@@ -80,7 +80,7 @@ def _embedding(call: Call) -> Iterator[Plan]:
 
 
 def _like_embedding(call: Call) -> Iterator[Plan]:
-    """Subclasses scale the rows, or count them from elsewhere, and say so in an attribute."""
+    """Read a subclass of an embedding, whose attributes may scale the rows or offset the indices."""
     read = call.read("max_norm", "offset", scale="embed_scale")
     arrays = {"input": call.main(), "weight": call.array("weight")}
     untold = tuple(name for name in read.assumed if name != "max_norm")
@@ -88,10 +88,10 @@ def _like_embedding(call: Call) -> Iterator[Plan]:
 
 
 def _is_like_embedding(call: Call) -> bool:
-    """A table and whole numbers that choose from it; embeddings of other kinds have neither."""
+    """True for a table and integer indices into it; embeddings of other kinds have neither."""
     table = call.params.get("weight")
     whole = len(call.inputs) > 0 and all(values.dtype.kind in "iu" for values in call.inputs.values())
-    by_name = call.op.endswith("Embedding") and "Position" not in call.op  # those count positions, and not their input
+    by_name = call.op.endswith("Embedding") and "Position" not in call.op  # those embed positions, not their input
     return by_name and table is not None and table.ndim == 2 and whole
 
 

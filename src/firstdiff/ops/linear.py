@@ -57,13 +57,13 @@ def addbmm(input: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, *, beta: f
 
 @operator
 def einsum(operands: Sequence[np.ndarray], *, equation: str) -> Any:
-    """Einstein summation, by matrix products where there are any."""
+    """Sum products by the Einstein convention, as matrix products where possible."""
     return np.einsum(equation, *(doubles(item) for item in operands), optimize=True)
 
 
 @operator
 def outer(input: np.ndarray, other: np.ndarray) -> Any:
-    """Every product of an element of one vector and one of the other."""
+    """Return the outer product of two vectors."""
     return np.outer(doubles(input), doubles(other))
 
 
@@ -73,7 +73,7 @@ def _linear(call: Call) -> Iterator[Plan]:
 
 
 def _like_linear(call: Call) -> Iterator[Plan]:
-    """A class of somebody's own: the shapes say which way the weight lies, unless it is square."""
+    """Read a custom linear class: the shapes tell the orientation of a weight that is not square."""
     x, weight = call.main(), call.weight()
     arrays = {"input": x, "weight": weight, "bias": call.optional("bias")}
     ways = [

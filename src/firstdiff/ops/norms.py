@@ -72,7 +72,7 @@ def group_norm(
     one_plus: bool = False,
     unbiased: bool = False,
 ) -> Any:
-    """Layer normalisation of each group of channels; the channels are axis 1, and weight and bias have one each."""
+    """Normalise each group of channels (axis 1); weight and bias have one value for each channel."""
     x = doubles(input)
     grouped = x.reshape(x.shape[0], groups, -1)
     scaled = layer_norm(grouped, axes=(2,), eps=eps, unbiased=unbiased).reshape(x.shape)
@@ -92,7 +92,7 @@ def batch_norm(
     unbiased: bool = False,
     eps_outside: bool = False,
 ) -> Any:
-    """Each channel (axis 1) by its mean and variance: the running ones, or those of this very batch.
+    """Normalise each channel (axis 1) by its running mean and variance, or by those of the batch.
 
     batch_statistics: use the batch's, as in training; without running ones there is no choice
     """
@@ -108,7 +108,7 @@ def batch_norm(
 
 @operator
 def lp_norm(input: np.ndarray, *, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
-    """`x / max(|x|_p, eps)`, the length taken along `dim`: what torch calls `normalize`."""
+    """`x / max(|x|_p, eps)`, the norm taken along `dim` (`normalize` in torch)."""
     x = doubles(input)
     length = np.linalg.norm(x, ord=p, axis=dim, keepdims=True)
     return x / np.maximum(length, eps)
@@ -189,7 +189,7 @@ _ONE_PLUS_BY_NAME = re.compile(r"Gemma(?!3n)|Qwen3Next(?!.*Gated)|1P$")
 
 
 def _recorded_eps(call: Call, usual: tuple[float, ...] = _USUAL_EPS) -> tuple[tuple[float, ...], tuple[str, ...]]:
-    """The eps that was recorded; else torch's default for functions, and the usual ones for modules."""
+    """Return the recorded eps; else the default of torch for functions, the usual ones for modules."""
     told = call.told(*_EPS)
     if told is not None:
         return (float(told),), ()
@@ -197,7 +197,7 @@ def _recorded_eps(call: Call, usual: tuple[float, ...] = _USUAL_EPS) -> tuple[tu
 
 
 def _recorded_affine(call: Call, switch: str) -> dict[str, np.ndarray | None]:
-    """Weight and bias; a module has a weight unless it says that it has none."""
+    """Return weight and bias; a module has a weight unless an attribute denies it."""
     if call.told(switch, default=True) is False:
         return {"weight": None, "bias": None}
     weight = call.optional("weight") if call.is_function else call.array("weight")
@@ -217,7 +217,7 @@ def _layer_norm(call: Call) -> Iterator[Plan]:
 
 
 def _rms_norm(call: Call) -> Iterator[Plan]:
-    """Without an eps torch takes that of the type it computes in; older ones that of the input's."""
+    """Read an RMS norm; without an eps torch uses that of the dtype it computes in, older ones the input's."""
     x = call.main()
     own = float(np.finfo(x.dtype).eps) if x.dtype.name in ("float64", "float32", "float16") else 2.0**-7
     computing = own if x.dtype.itemsize > 2 else 2.0**-23
@@ -247,7 +247,7 @@ def _batch_norm(call: Call) -> Iterator[Plan]:
 
 
 def _instance_norm(call: Call) -> Iterator[Plan]:
-    """A group for every channel; with running statistics in eval it is a batch norm."""
+    """Read an instance norm: one group for each channel, or a batch norm in eval with running statistics."""
     running = {name: call.optional(name) for name in ("running_mean", "running_var")}
     by_input = call.told("use_input_stats", "training", default=running["running_mean"] is None)
     arrays = {"input": call.main(), "weight": call.optional("weight"), "bias": call.optional("bias")}
@@ -268,7 +268,7 @@ def _weight_norm(call: Call) -> Iterator[Plan]:
 
 
 def _like_norm(call: Call) -> Iterator[Plan]:
-    """A class of somebody's own: what name, shapes and attributes leave open is tried in order of likelihood."""
+    """Read a custom norm: settings that name, shapes and attributes leave open are tried, the likeliest first."""
     x, weight, bias = call.main(), call.optional(*_WEIGHTS), call.optional(*_BIASES)
     if weight is None:
         raise UnrecordedError.of_params(f"the weight of {call.name} was not recorded")

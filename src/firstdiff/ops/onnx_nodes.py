@@ -37,7 +37,7 @@ _ELEMENTWISE = {"Neg": "neg", "Reciprocal": "reciprocal"} | {
 
 
 def _one(function: Function, **spelt: str) -> Callable[[Call], Iterator[Plan]]:
-    """A function of one input; `spelt` gives the attribute for each setting."""
+    """Make the reader of a function of one input; `spelt` gives the attribute for each setting."""
 
     def plans(call: Call) -> Iterator[Plan]:
         yield Plan.of(function, {"input": call.array("0")}, **call.read(**spelt).settings)
@@ -71,7 +71,7 @@ def _gemm(call: Call) -> Iterator[Plan]:
 
 
 def _matmul(call: Call) -> Iterator[Plan]:
-    """A product with a recorded weight is a linear layer, which more is known to go wrong with."""
+    """Read a product; with a recorded weight as a linear layer, for which there are more hypotheses."""
     weight = call.array("1")
     if "1" not in (call.attrs.get("params") or ()) or weight.ndim != _MATRIX:
         yield from _two(matmul)(call)
@@ -173,7 +173,7 @@ def _cast(call: Call) -> Iterator[Plan]:
 
 
 def _slots(call: Call) -> list[str]:
-    """Every input the node has, in order; one that was not recorded is missed when it is asked for."""
+    """Return the names of all inputs in order, also of those that were not recorded."""
     listed: set[str] = {*(call.attrs.get("inputs") or ()), *(call.attrs.get("params") or ()), *call.inputs}
     return sorted((slot for slot in listed if slot.isdigit()), key=int)
 
@@ -216,7 +216,7 @@ _PLANS: dict[str, Callable[[Call], Iterator[Plan]]] = {
     "Tanh": _one(activations.tanh),
     "Gelu": _gelu,
     "Identity": _one(activations.identity),
-    "If": _one(activations.identity),  # what the branch that was taken gives
+    "If": _one(activations.identity),  # the output of the branch taken
     "Transpose": _one(onnx_operators.transpose, perm="perm"),
     "Concat": _concat,
     "Where": _where,
@@ -235,7 +235,7 @@ def _is_node(call: Call) -> bool:
 
 
 def _plans(call: Call) -> Iterator[Plan]:
-    """A standard operator in float64; with other outputs than the first, of an old opset or unknown by itself."""
+    """Read a standard operator in float64; run the node by itself for other outputs, old opsets and other operators."""
     known = _PLANS.get(call.op)
     whole = not call.attrs.get("output") and int(call.attrs["opset"]) >= _FIRST_OPSET
     strings = any(np.asarray(array).dtype.kind in "OSU" for array in call.inputs.values())

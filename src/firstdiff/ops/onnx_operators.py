@@ -20,13 +20,13 @@ _ERRORS_ONLY = 4
 
 @operator
 def transpose(input: np.ndarray, *, perm: Sequence[int] | None = None) -> Any:
-    """The axes in another order, or turned round."""
+    """Permute the axes, or reverse them."""
     return np.transpose(doubles(input), perm)
 
 
 @operator
 def reshape(input: np.ndarray, shape: np.ndarray, *, allowzero: bool = False) -> Any:
-    """The same elements in another shape; 0 keeps the size of an axis unless `allowzero`, -1 takes what is left."""
+    """Reshape; 0 keeps the size of an axis unless `allowzero`, -1 infers it."""
     x = doubles(input)
     wanted = [int(size) for size in whole_numbers(shape)]
     if not allowzero:
@@ -36,13 +36,13 @@ def reshape(input: np.ndarray, shape: np.ndarray, *, allowzero: bool = False) ->
 
 @operator
 def gather(input: np.ndarray, index: np.ndarray, *, axis: int = 0) -> Any:
-    """The slices an index names, along an axis."""
+    """Take the slices at the indices along an axis."""
     return np.take(doubles(input), whole_numbers(index), axis=axis)
 
 
 @operator
 def cast(input: np.ndarray, *, to: str) -> Any:
-    """As another type would hold it."""
+    """Round to the values that another dtype holds."""
     if dtypes.kind_of(dtypes.from_name(to)) == "float":
         return rounded(doubles(input), to)
     x = doubles(input)
@@ -77,7 +77,7 @@ def onnx_node(
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         result = session.run(None, feeds)[0]
-    except Exception as error:  # the runtime has an exception for every status
+    except Exception as error:  # the runtime has an exception class for every status
         raise ValueError(f"onnxruntime cannot run {op} by itself ({str(error).splitlines()[0]})") from error
     return np.asarray(result)
 
@@ -92,7 +92,7 @@ def node_model(
     output: int = 0,
     outputs: int = 1,
 ) -> onnx.ModelProto:
-    """A model of a single node, its inputs typed by arrays."""
+    """Build a model of a single node, its inputs typed by arrays."""
     from onnx import ModelProto, ValueInfoProto, helper
 
     domain, _, kind = op.rpartition(":")
@@ -114,7 +114,7 @@ def node_model(
 
 
 def _attributes(kind: str, domain: str, opset: int, recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Recorded attributes in the types that the operator's definition has for them."""
+    """Convert recorded attributes to the types in the operator's definition."""
     from onnx import defs, helper
 
     try:

@@ -44,16 +44,16 @@ class Plan:
     def of(
         cls, function: Function, arrays: Mapping[str, Any], *, assumed: tuple[str, ...] = (), **settings: Any
     ) -> Plan:
-        """A plan with the function's own defaults for settings that are not given."""
+        """Make a plan with the function's defaults for settings that are not given."""
         return cls(function, dict(arrays), _checked(function, settings), assumed)
 
     @property
     def operator(self) -> str:
-        """The name of the function."""
+        """Return the name of the function."""
         return self.function.__name__
 
     def run(self) -> dict[str, np.ndarray]:
-        """The outputs by slot; ValueError says why arrays and settings do not fit together."""
+        """Compute the outputs by slot; ValueError if arrays and settings do not fit together."""
         arrays = self.arrays if self.rounding is None else _all_rounded(self.arrays, self.rounding)
         try:
             result = self.function(**arrays, **self.settings)
@@ -63,15 +63,15 @@ class Plan:
         return {str(slot): np.asarray(output) for slot, output in enumerate(outputs)}
 
     def changed(self, **settings: Any) -> Plan:
-        """The same with other settings; UsageError for one the function does not have."""
+        """Return the plan with other settings; UsageError for one the function does not have."""
         return replace(self, settings=_checked(self.function, {**self.settings, **settings}))
 
     def on(self, **arrays: Any) -> Plan:
-        """The same on other arrays: the candidate's own input, a weight that was transposed, no bias."""
+        """Return the plan on other arrays: the candidate's own input, a transposed weight, no bias."""
         return replace(self, arrays={**self.arrays, **arrays})
 
     def with_function(self, function: Function, **settings: Any) -> Plan:
-        """Another function on the same arrays, with the settings both have, unless others are given."""
+        """Return a plan of another function on the same arrays, with the settings both have unless given."""
         taken, known = _parameters(function)
         shared = {name: value for name, value in self.settings.items() if name in known}
         arrays = {name: value for name, value in self.arrays.items() if name in taken}
@@ -80,7 +80,7 @@ class Plan:
 
 @cache
 def _parameters(function: Function) -> tuple[frozenset[str], dict[str, Any]]:
-    """The arrays a function takes, and its settings with their defaults."""
+    """Return the arrays a function takes, and its settings with their defaults."""
     found = signature(function).parameters.values()
     settings = {item.name: item.default for item in found if item.kind is Parameter.KEYWORD_ONLY}
     return frozenset(item.name for item in found if item.name not in settings), settings

@@ -24,7 +24,7 @@ def avg_pool(
     padding: int | Sequence[int] = 0,
     count_include_pad: bool = True,
 ) -> Any:
-    """The mean of each window over the last `axes` axes.
+    """Return the mean of each window over the last `axes` axes.
 
     count_include_pad: zeros of the padding count
     """
@@ -46,7 +46,7 @@ def max_pool(
     padding: int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
 ) -> Any:
-    """The greatest of each window over the last `axes` axes."""
+    """Return the greatest of each window over the last `axes` axes."""
     x = doubles(input)
     windows = _windows(x, kernel_size, stride, padding, axes, -np.inf, dilation)
     return np.asarray(windows.max(axis=tuple(range(-axes, 0))))
@@ -54,7 +54,7 @@ def max_pool(
 
 @operator
 def adaptive_avg_pool(input: np.ndarray, *, output_size: int | Sequence[int | None] | None, axes: int) -> Any:
-    """Means of as many windows as asked for along each of the last axes; None keeps an axis."""
+    """Average a given number of windows along each of the last axes; None keeps an axis."""
     x = doubles(input)
     sizes = [output_size] * axes if output_size is None or isinstance(output_size, int) else list(output_size)
     for axis, wanted in zip(range(-axes, 0), sizes, strict=True):
@@ -83,7 +83,7 @@ def _windows(
     return windows[(..., *every)]
 
 
-# where in an element it is looked at
+# the point of an element that is sampled
 _NEAREST = {"nearest": 0.0, "nearest-exact": 0.5}
 _LINEAR = ("linear", "bilinear", "trilinear")
 
@@ -97,7 +97,7 @@ def interpolate(
     mode: str = "nearest",
     align_corners: bool = False,
 ) -> Any:
-    """The axes after batch and channels stretched or shrunk to a size, or by a factor.
+    """Resize the axes after batch and channels to a size, or by a factor.
 
     mode: "nearest", "nearest-exact", or "linear", "bilinear", "trilinear" by the number of axes
     align_corners: first and last elements stay where they are

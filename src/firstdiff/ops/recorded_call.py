@@ -13,14 +13,14 @@ from firstdiff.ops.plan import Plan
 from firstdiff.trace.record import is_function_op
 
 _MAIN_SLOTS = ("input", "0", "x", "hidden_states", "hidden_state", "tensor")
-# names that parameters and buffers have
+# parts of the names of parameters and buffers
 _OF_MODULES = ("weight", "bias", "running", "inv_freq", "alpha", "fb")
 _RECORD_PARAMS = "capture with params='all'"
 _INPUTS = "capture inputs too (roles that include 'input', and no max_bytes)"
 
 
 class UnrecordedError(Exception):
-    """Something the operation needs is not in the record; `record_next` says how to get it there."""
+    """A value the operation needs was not recorded; `record_next` says how to record it."""
 
     def __init__(self, reason: str, record_next: str, *, lacks_params: bool = False) -> None:
         super().__init__(reason)
@@ -30,7 +30,7 @@ class UnrecordedError(Exception):
 
     @classmethod
     def of_params(cls, reason: str, more: str = "") -> UnrecordedError:
-        """Parameters or buffers that were not recorded."""
+        """Make the error for parameters or buffers that were not recorded."""
         return cls(reason, f"{_RECORD_PARAMS}{more}", lacks_params=True)
 
 
@@ -61,11 +61,11 @@ class Call:
 
     @property
     def is_function(self) -> bool:
-        """Functions are spelt small; what is not said of them is at torch's default."""
+        """True for a function (a lower-case name), whose unrecorded settings are torch's defaults."""
         return is_function_op(self.op)
 
     def main(self) -> np.ndarray:
-        """The tensor operated on: the first argument, or the only one of a module, whatever its name."""
+        """Return the tensor operated on: the first argument, or the only one of a module, whatever its name."""
         found = next((self.inputs[slot] for slot in _MAIN_SLOTS if slot in self.inputs), None)
         if found is None and self.is_function:
             found = self.optional(*_MAIN_SLOTS)
@@ -76,14 +76,14 @@ class Call:
         return found
 
     def array(self, *names: str) -> np.ndarray:
-        """The input or parameter that has the first of these names that is there."""
+        """Return the input or parameter with the first of these names that was recorded."""
         found = self.optional(*names)
         if found is None:
             raise self._missing(names[0])
         return found
 
     def optional(self, *names: str) -> np.ndarray | None:
-        """As `array`, but None where the operation has none; one that is known of must have been recorded."""
+        """Return an array as `array` does, or None where the operation has none."""
         for name in names:
             for held in (self.params, self.inputs):
                 if name in held:
@@ -98,14 +98,14 @@ class Call:
         return None
 
     def operand(self, *names: str) -> np.ndarray | float:
-        """As `array`, or a plain number among the arguments."""
+        """Return an array as `array` does, or a plain number among the arguments."""
         number = self.told(*names)
         if isinstance(number, int | float) and not any(name in self.inputs for name in names):
             return number
         return self.array(*names)
 
     def weight(self) -> np.ndarray:
-        """The weight, put together where it is kept as a direction and a length (weight normalisation)."""
+        """Return the weight, folded where it is stored as a direction and a length."""
         for length, direction in (
             ("weight_g", "weight_v"),
             ("parametrizations.weight.original0", "parametrizations.weight.original1"),
@@ -115,7 +115,7 @@ class Call:
         return self.array("weight")
 
     def told(self, *names: str, default: Any = None) -> Any:
-        """The first of these attributes or arguments that was recorded."""
+        """Return the first of these attributes or arguments that was recorded."""
         arguments = self.attrs.get("args")
         for held in (self.attrs, arguments if isinstance(arguments, Mapping) else {}):
             for name in names:
@@ -124,7 +124,7 @@ class Call:
         return default
 
     def needed(self, *names: str) -> Any:
-        """As `told`, for what cannot be done without."""
+        """Return a setting as `told` does; UnrecordedError if there is none."""
         found = self.told(*names)
         if found is None:
             raise UnrecordedError(
@@ -134,7 +134,7 @@ class Call:
         return found
 
     def read(self, *names: str, **spelt: str) -> Read:
-        """Settings by name, or by another name the record has for them; what a module does not tell is assumed."""
+        """Read settings by name, or by the name the record has for them; those a module lacks are assumed."""
         wanted = {**{name: name for name in names}, **spelt}
         found = {
             ours: _number(self.attrs[theirs]) for ours, theirs in wanted.items() if self.attrs.get(theirs) is not None
@@ -143,7 +143,7 @@ class Call:
         return Read(found, untold)
 
     def random(self) -> UnrecordedError:
-        """Dropout that was at work leaves numbers nobody can compute again."""
+        """Make the error for active dropout, which cannot be computed again."""
         return UnrecordedError(f"{self.name} drops values at random", "capture with the model in eval mode")
 
     def _missing(self, name: str) -> UnrecordedError:
@@ -153,7 +153,7 @@ class Call:
 
 
 def _number(value: Any) -> Any:
-    """JSON has no infinities and no NaN; they are recorded as texts."""
+    """Convert infinities and NaN, recorded as strings because JSON has none."""
     return float(value) if isinstance(value, str) and value in ("inf", "-inf", "nan") else value
 
 
@@ -179,6 +179,6 @@ class Row:
 
 
 def named(*names: str) -> Callable[[Call], bool]:
-    """Calls of exactly these classes or functions; several may stand in one text."""
+    """Make the predicate of calls of these classes or functions, several in one string."""
     known = frozenset(name for text in names for name in text.split())
     return lambda call: call.op.removeprefix(_WRAPPED) in known

@@ -23,7 +23,7 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
 
 @operator
 def reduce(input: np.ndarray, *, kind: str, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Any:
-    """Along axes or over everything: the "mean", "sum", "prod", "amax" or "amin"."""
+    """Reduce along axes or over everything by "mean", "sum", "prod", "amax" or "amin"."""
     if kind not in _BY_NAME:
         raise ValueError(f"no reduction is called {kind!r}; known are {', '.join(_BY_NAME)}")
     return np.asarray(_BY_NAME[kind](doubles(input), axis=_axes(dim), keepdims=keepdim))
@@ -38,7 +38,7 @@ def variance(
     correction: int = 1,
     root: bool = False,
 ) -> Any:
-    """The variance along axes, or its root.
+    """Return the variance along axes, or its root.
 
     correction: the sum of squares is divided by n less this
     root: give the standard deviation
@@ -53,7 +53,7 @@ def variance(
 
 @operator
 def logsumexp(input: np.ndarray, *, dim: int | Sequence[int], keepdim: bool = False) -> Any:
-    """The logarithm of the sum of exponentials, without overflow."""
+    """Return the logarithm of the sum of exponentials, without overflow."""
     x, axes = doubles(input), _axes(dim)
     top = np.max(x, axis=axes, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
@@ -63,7 +63,7 @@ def logsumexp(input: np.ndarray, *, dim: int | Sequence[int], keepdim: bool = Fa
 
 @operator
 def cumulate(input: np.ndarray, *, dim: int, product: bool = False) -> Any:
-    """Running sums, or products, along an axis."""
+    """Return running sums, or products, along an axis."""
     return (np.cumprod if product else np.cumsum)(doubles(input), axis=dim)
 
 
@@ -79,7 +79,7 @@ def _reduce(call: Call) -> Iterator[Plan]:
 
 
 def _variance(call: Call) -> Iterator[Plan]:
-    """Its axes may be left out and `unbiased` stand in their place: `x.var(False)`."""
+    """Read a variance, whose first argument may be `unbiased` in place of the axes: `x.var(False)`."""
     dim = call.told("dim")
     unbiased = dim if isinstance(dim, bool) else call.told("unbiased", "2", default=True)
     yield Plan.of(

@@ -31,7 +31,7 @@ from firstdiff.ops.plan import Plan
 from firstdiff.ops.recorded_call import Call, Row, UnrecordedError
 from firstdiff.ops.residuals import fit_limit, recorded_type, residual, within_half_steps
 
-# Rounding of the result alone leaves 0.5; a plan this near need not be compared with others
+# rounding of the result alone leaves 0.5; a plan below this need not be compared with others
 _AS_GOOD_AS_EXACT = 2.0
 _LOOK_INSIDE = "capture with level='op' to record what happens inside it"
 
@@ -73,7 +73,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class NotReplayable:
-    """Why an operation cannot be computed again, and what to record to be able to.
+    """The reason an operation cannot be computed again, and what to record to be able to.
 
     nearest: what computing it again gives, where that is not what was recorded
     """
@@ -127,7 +127,7 @@ def reproduce(
     *,
     name: str | None = None,
 ) -> Replayed | NotReplayable:
-    """As `replay`, but trusted: it must give the recorded outputs again, and says what it leaves over of them.
+    """Replay an operation that must give the recorded outputs again, with its residual.
 
     Of several ways to read the record the one that fits is taken, an earlier one unless a later is clearly better; if
     none fits, the operation is not what it looks like.
@@ -158,7 +158,7 @@ def plans(
     name: str | None = None,
     table: Sequence[Row] = TABLE,
 ) -> tuple[Plan, ...] | NotReplayable:
-    """Every way to read a recorded operation, the likeliest first; the arguments are those of `replay`."""
+    """Return every reading of a recorded operation, the likeliest first; the arguments are those of `replay`."""
     read = _read(Call(op, attrs, inputs, params, name or f"this {op}"), table)
     return read if isinstance(read, NotReplayable) else read[1]
 
@@ -181,7 +181,7 @@ def _read(call: Call, table: Sequence[Row]) -> tuple[Row, tuple[Plan, ...]] | No
         ArithmeticError,
         AttributeError,
         UsageError,
-    ) as error:  # attributes can be anything
+    ) as error:  # attributes can hold any value
         return _unfit(call.name, error)
     if not found:
         return _unfit(call.name, "there is no way to read it")
@@ -193,7 +193,7 @@ def _read(call: Call, table: Sequence[Row]) -> tuple[Row, tuple[Plan, ...]] | No
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """One plan against the recorded outputs."""
+    """Run one plan and compare it with the recorded outputs."""
 
     replayed: Replayed | None
     fits: bool
@@ -238,7 +238,7 @@ def _try(plan: Plan, op: str, expected: Mapping[str, np.ndarray], dtype_was: obj
 
 
 def _as_settled(found: Sequence[Plan], settled: Plan) -> Plan:
-    """Arrays of one plan, everything else of the other."""
+    """Return the settled plan on the arrays of the plan found with its function."""
     for plan in found:
         if plan.function is settled.function:
             return replace(settled, arrays=plan.arrays)

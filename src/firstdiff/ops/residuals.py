@@ -25,7 +25,7 @@ _AROUND_HALF = ("sigmoid", "hardsigmoid")
 
 @np.errstate(all="ignore")
 def residual(expected: np.ndarray, actual: np.ndarray, *, dtype: str | None = None) -> float:
-    """The greatest `|actual - expected| / (std(expected) + |expected|)`, in eps of the recorded type.
+    """Return the greatest `|actual - expected| / (std(expected) + |expected|)`, in eps of the recorded type.
 
     0 is a perfect fit; 0.5 is what rounding the result alone leaves. NaN fits NaN, an infinity fits itself, and an
     infinity that the recorded type overflowed to fits the finite value beyond its range. What fits nowhere, or has
@@ -56,14 +56,14 @@ def residual(expected: np.ndarray, actual: np.ndarray, *, dtype: str | None = No
 
 
 def recorded_type(values: np.ndarray, dtype_was: object = None) -> np.dtype:
-    """The coarser of the type values are stored in and the one they had before, if that is a known one."""
+    """Return the coarser of the type values are stored in and the one they had before, if that is a known one."""
     if not isinstance(dtype_was, str) or not dtypes.known(dtype_was):
         return values.dtype
     return max(values.dtype, dtypes.from_name(dtype_was), key=dtypes.eps_of)
 
 
 def within_half_steps(op: str, recorded: np.ndarray, computed: np.ndarray) -> np.ndarray:
-    """Recorded values, but for those that the kernels of an operation give no better: these as they were computed."""
+    """Return recorded values, with computed ones where the kernels of an operation are no more accurate."""
     if op.lower() not in _AROUND_HALF or recorded.shape != computed.shape:
         return recorded
     step = 2 * dtypes.eps_of(recorded.dtype if recorded.dtype == np.float64 else np.dtype(np.float32))
@@ -76,7 +76,7 @@ def fits(found: float, dtype: np.dtype) -> bool:
 
 
 def fit_limit(dtype: np.dtype) -> float:
-    """The largest residual that still fits, by the recorded type."""
+    """Return the largest residual that still fits, by the recorded type."""
     if dtypes.eps_of(dtype) == 0:
         return 0.0
     widths = {1: FITS_BYTE, 2: FITS_HALF}
@@ -84,7 +84,7 @@ def fit_limit(dtype: np.dtype) -> float:
 
 
 def _alike_beyond_range(recorded: np.ndarray, computed: np.ndarray, dtype: np.dtype) -> Any:
-    """NaN and NaN, and what the recorded type turned into an infinity, or into NaN where it has none."""
+    """Mark equal NaN, and values that overflow in the recorded dtype."""
     strange = ~np.isfinite(recorded)
     if dtypes.kind_of(dtype) == "float" and strange.any():
         held = rounded(computed, dtype.name)
@@ -93,7 +93,7 @@ def _alike_beyond_range(recorded: np.ndarray, computed: np.ndarray, dtype: np.dt
 
 
 def _scale(recorded: np.ndarray, dtype: np.dtype) -> Any:
-    """Below the smallest normal number a type loses digits, so that no relative error can be held."""
+    """Return the scale of relative errors; at least the smallest normal number, below which digits are lost."""
     finite = recorded[np.isfinite(recorded)]
     top = float(np.max(np.abs(finite), initial=0.0))
     spread = top * float(np.std(finite / top)) if top else 0.0  # squares of huge values would overflow

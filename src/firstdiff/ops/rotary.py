@@ -15,7 +15,7 @@ from firstdiff.ops.recorded_call import Call, Row, named
 
 @operator
 def frequencies(size: int, *, base: float = 10000.0) -> Any:
-    """Radians a position for each pair: `base ** (-2 i / size)`."""
+    """Return radians per position for each pair: `base ** (-2 i / size)`."""
     return base ** (-np.arange(0, size, 2) / size)
 
 
@@ -28,7 +28,7 @@ def rotary_tables(
     scaling: float = 1.0,
     layout: str = "half",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cosine and sine of every position, `[..., positions, size]`, each angle twice as `apply_rotary` takes them.
+    """Return cosine and sine, `[..., positions, size]`, each angle twice as `apply_rotary` takes them.
 
     offset: added to the positions
     factor: the positions are divided by it (linear interpolation)
@@ -50,7 +50,7 @@ def apply_rotary(
     inverse: bool = False,
     heads_axis: int | None = None,
 ) -> Any:
-    """Turn the pairs of the last axis; what reaches beyond the tables stays as it is.
+    """Rotate the pairs of the last axis; elements beyond the tables stay as they are.
 
     cos, sin: one number for each element, or for each pair, broadcast against the axes before
     layout: a pair is an element of each half ("half", as in Llama), or two neighbours ("interleaved", as in GPT-J)
@@ -81,7 +81,7 @@ def rotary(
     axis: int = -2,
     inverse: bool = False,
 ) -> Any:
-    """Rotary embedding with everything in one place, to try other settings with.
+    """Apply rotary embedding with all settings in one place.
 
     positions: of the tokens; 0, 1, 2, … if left out
     base: of the frequencies
@@ -109,7 +109,7 @@ def _broadcast(table: np.ndarray, heads_axis: int | None) -> np.ndarray:
 
 
 def _turned_size(table: int, size: int) -> int:
-    """Tables of half the head's size have one number for each pair."""
+    """Return the number of rotated elements; tables of half the head size have one number for each pair."""
     return size if 2 * table == size else min(table, size)
 
 
@@ -118,7 +118,7 @@ def _each_twice(table: np.ndarray, layout: str) -> Any:
 
 
 def _partners(x: np.ndarray, layout: str) -> np.ndarray:
-    """The other of each pair, the first ones with the sign turned."""
+    """Return the partner of each element of a pair, negated for the first ones."""
     out = np.empty_like(x)
     if _is_half(layout):
         half = x.shape[-1] // 2

@@ -15,19 +15,19 @@ from firstdiff.ops.recorded_call import Call, Row, UnrecordedError, named
 
 @operator
 def cat(tensors: Sequence[np.ndarray], *, dim: int = 0) -> Any:
-    """One after the other along an axis; empty vectors count for nothing, as in torch."""
+    """Concatenate along an axis; empty vectors are ignored, as in torch."""
     parts = [doubles(item) for item in tensors]
     return np.concatenate([part for part in parts if part.shape != (0,)] or parts, axis=dim)
 
 
 @operator
 def stack(tensors: Sequence[np.ndarray], *, dim: int = 0) -> Any:
-    """Side by side along a new axis."""
+    """Stack along a new axis."""
     return np.stack([doubles(item) for item in tensors], axis=dim)
 
 
 def split(input: np.ndarray, *, size: int | Sequence[int], dim: int = 0) -> tuple[np.ndarray, ...]:
-    """Parts of `size` elements each (the last may be shorter), or of the sizes given."""
+    """Split into parts of `size` elements (the last may be shorter), or of the sizes given."""
     x = doubles(input)
     length = x.shape[dim]
     cuts = np.arange(size, length, size) if isinstance(size, int) else np.cumsum(size)[:-1]
@@ -35,30 +35,30 @@ def split(input: np.ndarray, *, size: int | Sequence[int], dim: int = 0) -> tupl
 
 
 def chunk(input: np.ndarray, *, chunks: int, dim: int = 0) -> tuple[np.ndarray, ...]:
-    """At most so many parts of one size (the last may be shorter)."""
+    """Split into at most `chunks` parts of one size (the last may be shorter)."""
     return split(input, size=max(1, -(-np.shape(input)[dim] // chunks)), dim=dim)
 
 
 def unbind(input: np.ndarray, *, dim: int = 0) -> tuple[np.ndarray, ...]:
-    """Every slice along an axis."""
+    """Return every slice along an axis."""
     return tuple(np.moveaxis(doubles(input), dim, 0))
 
 
 @operator
 def flip(input: np.ndarray, *, dims: Sequence[int]) -> Any:
-    """The order along axes turned round."""
+    """Reverse the order along axes."""
     return np.flip(doubles(input), axis=tuple(dims))
 
 
 @operator
 def roll(input: np.ndarray, *, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Any:
-    """Elements moved along axes, those that leave one end come in at the other."""
+    """Roll elements along axes."""
     return np.roll(doubles(input), _exactly(shifts), axis=None if dims is None else _exactly(dims))
 
 
 @operator
 def repeat_interleave(input: np.ndarray, *, repeats: int, dim: int | None = None) -> Any:
-    """Each element several times in a row."""
+    """Repeat each element several times in a row."""
     return np.repeat(doubles(input), repeats, axis=dim)
 
 
@@ -76,13 +76,13 @@ def masked_fill(input: np.ndarray, mask: np.ndarray, *, value: float) -> Any:
 
 @operator
 def triangle(input: np.ndarray, *, diagonal: int = 0, upper: bool = False) -> Any:
-    """The lower, or upper, triangle of matrices; zeros elsewhere."""
+    """Return the lower, or upper, triangle of matrices; zeros elsewhere."""
     return (np.triu if upper else np.tril)(doubles(input), diagonal)
 
 
 @operator
 def gather(input: np.ndarray, index: np.ndarray, *, dim: int) -> Any:
-    """For each number of the index, that element along an axis."""
+    """Take the element at each index along an axis."""
     x, wanted = doubles(input), whole_numbers(index)
     others = [slice(None) if axis == dim % x.ndim else slice(size) for axis, size in enumerate(wanted.shape)]
     return np.take_along_axis(x[tuple(others)], wanted, axis=dim)
@@ -90,13 +90,13 @@ def gather(input: np.ndarray, index: np.ndarray, *, dim: int) -> Any:
 
 @operator
 def index_select(input: np.ndarray, index: np.ndarray, *, dim: int) -> Any:
-    """The slices an index names, along an axis."""
+    """Take the slices at the indices along an axis."""
     return np.take(doubles(input), whole_numbers(index), axis=dim)
 
 
 @operator
 def pad(input: np.ndarray, *, pad: Sequence[int], mode: str = "constant", value: float = 0.0) -> Any:
-    """Elements added at, or with negative numbers cut from, the ends of the last axes, the last one first.
+    """Pad the ends of the last axes, the last one first; negative numbers crop.
 
     mode: "constant", "reflect", "replicate" or "circular"
     """
@@ -116,7 +116,7 @@ def _exactly(value: int | Sequence[int]) -> int | tuple[int, ...]:
 
 
 def _several(call: Call) -> tuple[np.ndarray, ...]:
-    """The members of a list, in order; one that is missing would shift the rest."""
+    """Return the members of a list in order; a missing one would shift the rest."""
     found: list[np.ndarray] = []
     for stem in ("tensors", "0"):
         while (slot := f"{stem}.{len(found)}") in call.inputs or slot in call.params:

@@ -20,13 +20,13 @@ _PAD_MODES = {"reflect": "reflect", "constant": "constant", "replicate": "edge",
 
 @operator
 def hann_window(length: int, *, periodic: bool = True) -> Any:
-    """A raised cosine; periodic ones (for spectra) leave out the last zero, symmetric ones have it."""
+    """Return a raised cosine; a periodic one (for spectra) lacks the last zero of a symmetric one."""
     return _cosine_window(length, 0.5, periodic)
 
 
 @operator
 def hamming_window(length: int, *, periodic: bool = True) -> Any:
-    """A raised cosine that does not reach 0."""
+    """Return a raised cosine that does not reach 0."""
     return _cosine_window(length, 0.54, periodic)
 
 
@@ -43,7 +43,7 @@ def stft(
     normalized: bool = False,
     onesided: bool = True,
 ) -> Any:
-    """The spectrum of each frame, complex, `[..., bins, frames]`.
+    """Return the spectrum of each frame, complex, `[..., bins, frames]`.
 
     window: of `win_length` elements, put in the middle of `n_fft`; all ones if left out
     hop_length: from one frame to the next; a quarter of `n_fft` if left out
@@ -74,7 +74,7 @@ def istft(
     normalized: bool = False,
     length: int | None = None,
 ) -> Any:
-    """The sound of a spectrum `[..., bins, frames]`: frames overlapped, and divided by the windows they went through.
+    """Invert a spectrum `[..., bins, frames]`: overlap-add the frames and divide by their windows.
 
     Negative frequencies, if there are any, are left out.
 
@@ -95,7 +95,7 @@ def istft(
 def overlap_add(
     frames: np.ndarray, window: np.ndarray | None = None, *, hop_length: int, weighted: bool = False
 ) -> Any:
-    """The sum of frames `[..., frames, size]`, each a hop further than the one before.
+    """Return the sum of frames `[..., frames, size]`, each a hop further than the one before.
 
     window: multiplies every frame
     weighted: divide by the sum of the squared windows
@@ -111,7 +111,7 @@ def overlap_add(
 
 
 def _overlapped(frames: np.ndarray, hop: int) -> np.ndarray:
-    """By pieces of one hop: as many additions as a frame has pieces."""
+    """Overlap-add in pieces of one hop: as many additions as a frame has pieces."""
     count, size = frames.shape[-2:]
     pieces = -(-size // hop)
     edge = [(0, 0)] * (frames.ndim - 1) + [(0, pieces * hop - size)]
@@ -150,7 +150,7 @@ _LOGARITHMS: dict[str, Callable[[np.ndarray], Any]] = {
 
 @operator
 def hz_to_mel(hertz: Any, *, scale: str = "slaney") -> Any:
-    """Frequency to mel, `scale` "slaney" or "htk"."""
+    """Convert frequency to mel, `scale` "slaney" or "htk"."""
     f = np.asarray(hertz, dtype=np.float64)
     if _is_htk(scale):
         return 2595.0 * np.log10(1.0 + f / 700.0)
@@ -160,7 +160,7 @@ def hz_to_mel(hertz: Any, *, scale: str = "slaney") -> Any:
 
 @operator
 def mel_to_hz(mels: Any, *, scale: str = "slaney") -> Any:
-    """Mel to frequency."""
+    """Convert mel to frequency."""
     m = np.asarray(mels, dtype=np.float64)
     if _is_htk(scale):
         return 700.0 * (10.0 ** (m / 2595.0) - 1.0)
@@ -179,7 +179,7 @@ def mel_filterbank(
     scale: str = "slaney",
     norm: str | None = "slaney",
 ) -> Any:
-    """Triangular filters `[mels, bins]`; librosa's by default, torchaudio's with `scale="htk", norm=None`.
+    """Return triangular filters `[mels, bins]`; librosa's by default, torchaudio's with `scale="htk", norm=None`.
 
     f_max: the upper end; half the sample rate if left out
     norm: "slaney" gives every filter the same area
@@ -210,7 +210,7 @@ def spectrogram(
     normalized: bool = False,
     power: float | None = 2.0,
 ) -> Any:
-    """Magnitudes of `stft` to a power: 1 amplitude, 2 energy, None the complex spectrum.
+    """Return magnitudes of `stft` to a power: 1 amplitude, 2 energy, None the complex spectrum.
 
     pad: zeros put at both ends first
     """
@@ -225,7 +225,7 @@ def spectrogram(
 
 @operator
 def mel_scale(input: np.ndarray, filters: np.ndarray) -> Any:
-    """A spectrogram `[..., bins, frames]` through filters `[mels, bins]`."""
+    """Apply filters `[mels, bins]` to a spectrogram `[..., bins, frames]`."""
     return np.matmul(doubles(filters), doubles(input))
 
 
@@ -250,7 +250,7 @@ def mel_spectrogram(
     scale: str = "slaney",
     norm: str | None = "slaney",
 ) -> Any:
-    """A sound as `[..., mels, frames]`.
+    """Return the mel spectrogram `[..., mels, frames]` of a sound.
 
     filters: `[mels, bins]`; those of `mel_filterbank` if left out; the other settings are those of its parts
     """
@@ -275,7 +275,7 @@ def mel_spectrogram(
 
 @operator
 def log_mel(input: np.ndarray, *, base: str = "natural", floor: float = 1e-10, span: float | None = None) -> Any:
-    """The logarithm of a mel spectrogram.
+    """Return the logarithm of a mel spectrogram.
 
     base: "natural", "10" or "decibel" (10 log10)
     floor: smaller values are raised to it first
@@ -314,7 +314,7 @@ def _istft(call: Call) -> Iterator[Plan]:
 
 def _spectrogram(call: Call) -> Iterator[Plan]:
     call.needed("n_fft")
-    power = call.attrs.get("power", 2.0)  # None is a setting here: the complex spectrum
+    power = call.attrs.get("power", 2.0)  # None means the complex spectrum
     settings = {**call.read(*_SPECTROGRAM).settings, "power": power}
     yield Plan.of(spectrogram, {"input": call.main(), "window": call.optional("window")}, **settings)
 
@@ -324,7 +324,7 @@ def _mel_scale(call: Call) -> Iterator[Plan]:
 
 
 def _mel_spectrogram(call: Call) -> Iterator[Plan]:
-    """Window and filters are buffers of torchaudio's module; without the filters their kind is open."""
+    """Read a mel spectrogram: window and filters are buffers of the module; without filters their kind is open."""
     call.needed("n_fft")
     call.needed("sample_rate")
     filters = call.optional("mel_scale.fb", "fb")
