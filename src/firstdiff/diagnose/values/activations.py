@@ -117,7 +117,14 @@ _LEFT = 0.2
 _BENT = 0.5
 
 
-class ActivationMissing(Hypothesis):
+class _FromActivations(Hypothesis):
+    """Both sides hold real numbers that an activation may have made."""
+
+    def applies(self, case: Case) -> bool:
+        return case.comparable and Sides.of(case).real and dtypes.kind_of(case.candidate_dtype) == "float"
+
+
+class ActivationMissing(_FromActivations):
     """An activation is not applied: the reference is the candidate after it.
 
     Tested by applying every known activation to the candidate's values: is the reference what comes out? Apply it.
@@ -125,14 +132,10 @@ class ActivationMissing(Hypothesis):
 
     code = "activation.missing"
 
-    def applies(self, case: Case) -> bool:
-        return _applies(case)
-
     @np.errstate(all="ignore")
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
-        flat = _sampled_indices(sides)
-        reference, candidate = sides.reference.reshape(-1)[flat], sides.candidate.reshape(-1)[flat]
+        reference, candidate = _sampled_values(sides)
         for name, function in MAPS.items():
             made = function(candidate)
             if (
@@ -152,7 +155,7 @@ class ActivationMissing(Hypothesis):
             )
 
 
-class ActivationExtra(Hypothesis):
+class ActivationExtra(_FromActivations):
     """An activation is applied that should not be, or applied twice.
 
     Tested by applying every known activation to what the candidate should have. Leave it out.
@@ -160,14 +163,10 @@ class ActivationExtra(Hypothesis):
 
     code = "activation.extra"
 
-    def applies(self, case: Case) -> bool:
-        return _applies(case)
-
     @np.errstate(all="ignore")
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
-        flat = _sampled_indices(sides)
-        reference, candidate = sides.reference.reshape(-1)[flat], sides.candidate.reshape(-1)[flat]
+        reference, candidate = _sampled_values(sides)
         for name, function in MAPS.items():
             if candidate.size < _FEWEST_VALUES or not could_come_from(name, sides.candidate):
                 continue
@@ -181,7 +180,7 @@ class ActivationExtra(Hypothesis):
                 )
 
 
-class ActivationKind(Hypothesis):
+class ActivationKind(_FromActivations):
     """Another activation is applied: gelu by tanh in place of erf, silu in place of gelu, relu in place of either.
 
     Tested where the reference is positive: there every activation can be undone, and another one applied to what it was
@@ -190,14 +189,10 @@ class ActivationKind(Hypothesis):
 
     code = "activation.kind"
 
-    def applies(self, case: Case) -> bool:
-        return _applies(case)
-
     @np.errstate(all="ignore")
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
-        flat = _sampled_indices(sides)
-        reference, candidate = sides.reference.reshape(-1)[flat], sides.candidate.reshape(-1)[flat]
+        reference, candidate = _sampled_values(sides)
         above = (reference > 0) & np.isfinite(candidate)
         if int(above.sum()) < _FEWEST_VALUES:
             return
@@ -224,13 +219,10 @@ class ActivationKind(Hypothesis):
         )
 
 
-def _applies(case: Case) -> bool:
-    return case.comparable and Sides.of(case).real and dtypes.kind_of(case.candidate_dtype) == "float"
-
-
-def _sampled_indices(sides: Sides) -> np.ndarray:
-    """Return indices of wrong elements and as many of any: the wrong ones of a relu alone are all below 0."""
-    return np.concatenate([_thinned((sides.wrong & sides.finite).reshape(-1)), _thinned(sides.finite.reshape(-1))])
+def _sampled_values(sides: Sides) -> tuple[np.ndarray, np.ndarray]:
+    """Return both sides at wrong elements and at as many of any: the wrong ones of a relu alone are all below 0."""
+    flat = np.concatenate([_thinned((sides.wrong & sides.finite).reshape(-1)), _thinned(sides.finite.reshape(-1))])
+    return sides.reference.reshape(-1)[flat], sides.candidate.reshape(-1)[flat]
 
 
 def _thinned(told: np.ndarray) -> np.ndarray:
