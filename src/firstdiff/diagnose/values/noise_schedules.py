@@ -14,7 +14,7 @@ from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis, Specific
 from firstdiff.diagnose.values.sides import Sides
-from firstdiff.diagnose.values.update_rules import Mixture, mixture_of
+from firstdiff.diagnose.values.update_rules import Mixture, mixtures_of
 from firstdiff.dtypes import doubles
 
 _NEAR_CURVE = 2e-3
@@ -175,14 +175,10 @@ class NoiseSchedule(Hypothesis):
 
     def _of_mixtures(self, case: Case) -> Iterator[Explanation]:
         """Compare the weights of signal and noise in a noised sample."""
-        reference, candidate = mixture_of(case, "reference"), mixture_of(case, "candidate")
-        if (
-            reference is None
-            or candidate is None
-            or reference.keys != candidate.keys
-            or not (_is_whole(reference) and _is_whole(candidate))
-        ):
+        mixtures = mixtures_of(case)
+        if mixtures is None or not all(map(_is_whole, mixtures)):
             return
+        reference, candidate = mixtures
         fit = case.fit(candidate.made)
         yield Explanation(
             cause=self.code,

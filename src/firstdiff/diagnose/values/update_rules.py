@@ -51,6 +51,14 @@ def mixture_of(case: Case, side: Literal["reference", "candidate"]) -> Mixture |
     return None
 
 
+def mixtures_of(case: Case) -> tuple[Mixture, Mixture] | None:
+    """Solve for both sides as weighted sums of the same inputs; None where either is none."""
+    reference, candidate = mixture_of(case, "reference"), mixture_of(case, "candidate")
+    if reference is None or candidate is None or reference.keys != candidate.keys:
+        return None
+    return reference, candidate
+
+
 def inputs_of(case: Case) -> list[Both]:
     """Return the inputs of a case, or its sources where one side did not record inputs, each once."""
     inputs = list(case.inputs.values())
@@ -133,9 +141,10 @@ class TransitionKernel(Hypothesis):
         )
 
     def _of_mixtures(self, case: Case) -> Iterator[Explanation]:
-        reference, candidate = mixture_of(case, "reference"), mixture_of(case, "candidate")
-        if reference is None or candidate is None or reference.keys != candidate.keys:
+        mixtures = mixtures_of(case)
+        if mixtures is None:
             return
+        reference, candidate = mixtures
         if np.allclose(reference.weights, candidate.weights, rtol=_NEAR, atol=_NEAR):
             return
         fit = case.fit(candidate.made)
@@ -292,9 +301,10 @@ class IntegratorSign(Hypothesis):
         return case.comparable and case.role != "input" and Sides.of(case).real and case.nearby.goes_round
 
     def test(self, case: Case) -> Iterator[Explanation]:
-        reference, candidate = mixture_of(case, "reference"), mixture_of(case, "candidate")
-        if reference is None or candidate is None or reference.keys != candidate.keys:
+        mixtures = mixtures_of(case)
+        if mixtures is None:
             return
+        reference, candidate = mixtures
         turned = _reversed_part(reference, candidate)
         if turned is None:
             return
