@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import file_blob
 from firstdiff.readers.format import Format, Found
+from firstdiff.readers.sources import DecodedSource
 from firstdiff.trace import Source
 
 HOSTILE_NAMES = ["../x", "/etc/passwd", "<script>alert(1)</script>", "new\nline", "naïve \U0001f600", "a b", "C:\\x"]
@@ -56,6 +57,20 @@ def source_of(item: Found) -> Source:
     if isinstance(item.source, ReadError):
         raise item.source
     return item.source
+
+
+def counted_decodes(source: Source) -> list[int]:
+    """Return a list to which the source appends the length of whatever it decodes from now on."""
+    decoded: list[int] = []
+    assert isinstance(source, DecodedSource)
+    decode = source._decode
+
+    def counted(packed: np.ndarray) -> np.ndarray:
+        decoded.append(len(packed))
+        return decode(packed)
+
+    source._decode = counted
+    return decoded
 
 
 def complaint(item: Found) -> str:

@@ -17,12 +17,12 @@ from firstdiff import dtypes
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import file_blob
 from firstdiff.readers.gguf_file import FORMAT
-from firstdiff.readers.sources import DecodedSource
 from tests.readers.sample_files import (
     HOSTILE_NAMES,
     assert_reads_as,
     assert_survives,
     complaint,
+    counted_decodes,
     damaged,
     found_in,
     refusal_of,
@@ -109,15 +109,7 @@ def test_only_the_blocks_that_are_asked_for_are_decoded(path: Path) -> None:
     kind = GGMLQuantizationType.Q8_0
     write(path, {"x": (random_blocks(kind, (100, 64)), kind)})
     source = source_of(found_in(FORMAT, path)["x"])
-    decoded: list[int] = []
-    assert isinstance(source, DecodedSource)
-    decode = source._decode
-
-    def counted(packed: np.ndarray) -> np.ndarray:
-        decoded.append(len(packed))
-        return decode(packed)
-
-    source._decode = counted
+    decoded = counted_decodes(source)
     source.window(31, 33)
     source.window(64, 96)
     source.read(5)

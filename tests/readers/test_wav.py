@@ -14,9 +14,16 @@ from hypothesis import strategies as st
 from firstdiff.errors import ReadError
 from firstdiff.readers.blob import Extent, StoredBlob, file_blob
 from firstdiff.readers.format import Found
-from firstdiff.readers.sources import DecodedSource
 from firstdiff.readers.wav import FORMAT
-from tests.readers.sample_files import assert_bits, assert_reads_as, assert_survives, damaged, refusal_of, source_of
+from tests.readers.sample_files import (
+    assert_bits,
+    assert_reads_as,
+    assert_survives,
+    counted_decodes,
+    damaged,
+    refusal_of,
+    source_of,
+)
 
 ENCODINGS = ["PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE"]
 CODECS = [("ULAW", 2), ("ALAW", 1), ("IMA_ADPCM", 2), ("MS_ADPCM", 1), ("GSM610", 1)]
@@ -245,15 +252,7 @@ def test_a_coded_file_that_shrinks_after_listing_is_an_error_with_its_name(path:
 def test_a_window_decodes_what_is_asked_for_and_no_more(path: Path, encoding: str) -> None:
     soundfile.write(path, sound(4000, 2), 16_000, subtype=encoding, format="WAV")
     source = source_of(opened(path))
-    decoded: list[int] = []
-    assert isinstance(source, DecodedSource)
-    decode = source._decode
-
-    def counted(packed: np.ndarray) -> np.ndarray:
-        decoded.append(len(packed))
-        return decode(packed)
-
-    source._decode = counted
+    decoded = counted_decodes(source)
     source.window(100, 107)
     source.read((slice(1000, 1010), 1))
     source.read((slice(0, 100, 10),))

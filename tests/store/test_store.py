@@ -23,13 +23,6 @@ HERE = Given(label="here", path="/nowhere/at/all")
 NOTHING = Summary(match=0, mismatch=0, missing=0, extra=0, failed=0, elements=0, coverage=0.0)
 
 
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = Store(tmp_path / "home")
-    yield opened
-    opened.close()
-
-
 def add(store: Store, name: str | None = None) -> str:
     return store.comparisons.add("pair", {"reference": HERE, "candidate": HERE}, {"atol": 1.0}, name)
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from pathlib import Path
 
 import pytest
 
@@ -11,13 +10,6 @@ from firstdiff.schema import Summary
 from firstdiff.store import ABANDONED_AFTER, Given, Outcome, Store, sweep
 
 NOTHING = Summary(match=0, mismatch=0, missing=0, extra=0, failed=0, elements=0, coverage=0.0)
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = Store(tmp_path / "home")
-    yield opened
-    opened.close()
 
 
 def uploaded(store: Store, age: float = 0.0, *, begun_only: bool = False) -> str:

@@ -1,19 +1,11 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 import pytest
 
 from firstdiff.store import Store
 from firstdiff.store.uploads import OffsetError
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = Store(tmp_path / "home")
-    yield opened
-    opened.close()
 
 
 def put(store: Store, upload: str, offset: int, data: bytes, number: int = 0) -> int:
