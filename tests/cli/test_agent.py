@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -78,7 +79,7 @@ async def _repair_with_tools(port: Path) -> list[str]:
     from mcp import Client, StdioServerParameters
 
     words = ["-m", "firstdiff", "mcp", "--project", str(port)]
-    server = StdioServerParameters(command=sys.executable, args=words, cwd=str(port))
+    server = StdioServerParameters(command=sys.executable, args=words, cwd=str(port), env=dict(os.environ))
     fixed: list[str] = []
     async with Client(server) as client:
 

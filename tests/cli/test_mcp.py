@@ -107,6 +107,7 @@ def test_rules_fail_with_key_index_and_value(folder: Path) -> None:
         ("explain", {**SIDES, "name": "q"}, "neither side has a tensor 'q'"),
         ("explain", SIDES, "explain needs the argument 'name'; it takes reference, candidate, name"),
         ("diagnose", {**SIDES, "key": "x"}, "diagnose has no argument 'key'; it takes reference, candidate, name"),
+        ("tensor_slice", {"trace": "ref.npz", "name": "x", "slice": 5}, "tensor_slice: slice is 5: Input should be a"),
         ("validate", {}, "has no firstdiff.toml"),
         ("plan_next", {}, "has no firstdiff.toml"),
     ],

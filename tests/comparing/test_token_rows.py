@@ -70,7 +70,7 @@ def test_logits_with_nan_are_counted_and_left_out() -> None:
     logits = comparison.pairs[0].logits
     assert logits is not None
     assert (logits.not_finite, logits.same_argmax, logits.max_kl) == (1, 1.0, 0.0)
-    assert "1 positions hold NaN or Inf and were left out" in "".join(render(comparison))
+    assert "1 position with NaN or Inf was left out" in "".join(render(comparison))
 
 
 def test_tokens_that_are_hidden_on_both_sides_do_not_count() -> None:
@@ -114,6 +114,12 @@ def test_a_vocabulary_makes_rows_of_its_size_logits_and_decodes_them(tmp_path: P
 def test_a_vocabulary_of_another_size_is_a_warning(tmp_path: Path) -> None:
     found = fd.compare({"logits": LOGITS}, {"logits": LOGITS}, vocab=saved_vocabulary(tmp_path, 30))
     assert any("has 30 ids, but logits has 32 on its last axis" in warning for warning in found.warnings)
+
+
+def test_logits_of_another_size_say_so() -> None:
+    found = fd.compare({"logits": LOGITS}, {"logits": LOGITS[..., :30]})
+    assert "logits has 30 tokens on its last axis in place of 32" in "".join(found.warnings)
+    assert not fd.compare({"logits": LOGITS}, {"logits": LOGITS[:, :1]}).warnings
 
 
 def test_ids_name_the_first_that_differs_and_its_token(tmp_path: Path) -> None:

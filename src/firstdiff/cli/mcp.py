@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import getdoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,6 +51,7 @@ def server(root: Path) -> MCPServer:
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
         from mcp_types import ToolAnnotations
+        from pydantic import ValidationError
     except ImportError as error:
         raise UsageError("mcp needs the official SDK, version 2: pip install 'firstdiff[mcp]'") from error
     tools = ProjectTools(root)
@@ -63,7 +65,14 @@ def server(root: Path) -> MCPServer:
                     check_arguments(getattr(tools, name), arguments)
                 except UsageError as error:
                     raise ToolError(str(error)) from error
-            return await super().call_tool(name, arguments, *args, **more)
+            try:
+                return await super().call_tool(name, arguments, *args, **more)
+            except ToolError as error:
+                if not isinstance(error.__cause__, ValidationError):
+                    raise
+                wrong = error.__cause__.errors()[0]
+                at = ".".join(str(part) for part in wrong["loc"])
+                raise ToolError(f"{name}: {at} is {wrong['input']!r}: {wrong['msg']}") from error
 
     made = ToolServer("firstdiff", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
     for name in (*READING, *RUNNING):
@@ -74,5 +83,6 @@ def server(root: Path) -> MCPServer:
             idempotent_hint=True,
             open_world_hint=not reads,
         )
-        made.add_tool(guarded(getattr(tools, name), ToolError), name=name, annotations=hints)
+        tool = getattr(tools, name)
+        made.add_tool(guarded(tool, ToolError), name=name, description=getdoc(tool), annotations=hints)
     return made

@@ -24,7 +24,7 @@ _NAMED = re.compile(r"(?:^|[._/])(?:\w*logits?|lm_head|log_?probs?|log_scores?)(
 
 
 def with_tokens(comparison: Comparison, rows: Sequence[MeasuredPair], vocab: Vocabulary | None) -> Comparison:
-    """Return the comparison with what its rows say about tokens, and a warning for a vocabulary of another size.
+    """Return the comparison with what its rows say about tokens, and warnings for vocabularies of another size.
 
     rows: the measured rows, in the order of the comparison's pairs
     """
@@ -36,6 +36,9 @@ def with_tokens(comparison: Comparison, rows: Sequence[MeasuredPair], vocab: Voc
         sides = _sides(row)
         if sides is None:
             continue
+        other = _other_vocabulary(row, sides)
+        if other is not None:
+            warnings.append(other)
         try:
             if _are_logits(row, sides, vocab):
                 logits = logits_agreement(*sides, row.tolerance, is_match=found.status == "match", vocab=vocab)
@@ -64,6 +67,17 @@ def _are_logits(row: MeasuredPair, sides: tuple[Source, Source], vocab: Vocabula
     if any(dtypes.kind_of(side.dtype) != "float" for side in sides):
         return False
     return bool(_NAMED.search(row.name)) or (vocab is not None and shape[-1] == len(vocab))
+
+
+def _other_vocabulary(row: MeasuredPair, sides: tuple[Source, Source]) -> str | None:
+    """Say that logits of both runs stand for vocabularies of other sizes."""
+    shape, other = (side.shape for side in sides)
+    if not _NAMED.search(row.name) or not shape or shape[:-1] != other[:-1] or shape[-1] == other[-1]:
+        return None
+    return (
+        f"vocabularies of another size: {row.key} has {other[-1]:,} tokens on its last axis in place of {shape[-1]:,}; "
+        "compare the vocabularies with `firstdiff vocab`"
+    )
 
 
 def _may_be_ids(source: Source) -> bool:

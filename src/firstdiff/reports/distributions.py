@@ -47,6 +47,8 @@ def _verdict(comparison: DistributionComparison) -> str:
     differ = sum(row.status == "mismatch" for row in comparison.rows)
     others = len(comparison.rows) - compared
     rest = f"; {others:,} could not be compared or have no partner" if others else ""
+    pairs = "pair" if compared == 1 else "pairs"
     if comparison.verdict == "match":
-        return f"MATCH: {compared:,} pairs of samples may be of one distribution{rest}"
-    return f"MISMATCH: {differ:,} of {compared:,} pairs of samples are of different distributions{rest}"
+        return f"MATCH: {compared:,} {pairs} of samples may be of one distribution{rest}"
+    are = "is" if differ == 1 else "are"
+    return f"MISMATCH: {differ:,} of {compared:,} {pairs} of samples {are} of different distributions{rest}"

@@ -22,7 +22,8 @@ def token_remarks(comparison: Comparison) -> Iterator[str]:
     first = comparison.first_divergence.pair if comparison.first_divergence else None
     rows = [pair for pair in comparison.pairs if pair.index != first and (pair.ids or _is_worth_telling(pair.logits))]
     for pair in rows[:_MOST_ROWS]:
-        yield from (f"{pair.key}: {line}" for line in token_findings(pair))
+        said = ids_sentence(pair.ids) if pair.ids is not None else logits_sentence(pair.logits) if pair.logits else ""
+        yield f"{pair.key}: {said}"
     if len(rows) > _MOST_ROWS:
         yield f"… and {len(rows) - _MOST_ROWS:,} more rows of ids or logits"
 
@@ -55,7 +56,10 @@ def logits_sentence(logits: LogitsAgreement) -> str:
             f"{logits.max_kl:.3g} at most"
         )
     if logits.not_finite:
-        parts.append(f"{logits.not_finite:,} positions hold NaN or Inf and were left out")
+        one = logits.not_finite == 1
+        parts.append(
+            f"{logits.not_finite:,} position{'' if one else 's'} with NaN or Inf {'was' if one else 'were'} left out"
+        )
     if logits.looked_at < logits.positions:
         parts.append(f"only the first {logits.looked_at:,} of {logits.positions:,} positions were looked at")
     if logits.first_argmax is not None:
