@@ -140,6 +140,10 @@ class NoiseFigures:
     def with_element(self, element: float) -> NoiseFigures:
         return replace(self, element=element)
 
+    def to_plain(self) -> dict[str, Any]:
+        """By name, as JSON's own types; `asdict` would copy every number deeply, which takes longer than the scan."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
 
 @np.errstate(all="ignore")
 def noise_figures(sums: NoiseSums, eps: float) -> NoiseFigures | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import inf
 
 import ml_dtypes
@@ -134,15 +134,15 @@ def systematic_of(
     sums = noise_sums(scan, sources, filled)
     if eps == 0 or sums is None:
         return base
-    total = sums.rows.total()
-    if total.rr[0] == 0 and total.dd[0] > 0:
-        text = "the reference is all zeros, and the candidate is not"
-        return replace(base, failed=(FailedPart("exact", float(np.sqrt(total.dd[0])), 0.0, text),))
     figures = noise_figures(sums, eps)
     if figures is None:
-        return base
+        total = sums.rows.total()
+        if total.rr[0] > 0 or total.dd[0] == 0:
+            return base
+        text = "the reference is all zeros, and the candidate is not"
+        return replace(base, failed=(FailedPart("exact", float(np.sqrt(total.dd[0])), 0.0, text),))
     element = _worst(sums, sources, dtype, scan.sums.rows_together if filled is None else 1)
-    return replace(base, figures=asdict(figures.with_element(element / eps)))
+    return replace(base, figures=figures.with_element(element / eps).to_plain())
 
 
 def judged_systematic(found: Systematic, upstream: float | None) -> Systematic:
