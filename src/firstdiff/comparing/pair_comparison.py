@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 # pairs of this size are measured side by side; smaller ones are not worth it, and larger ones are cut up instead
 _SIDE_BY_SIDE_BYTES = range(1 << 18, 64 << 20)
+_READ_AT_ONCE_BYTES = 1 << 16
 _MOST_SIDE_BY_SIDE = 4  # each has a window of either side in memory
 # two swapped channels of 4,096 leave more than this
 _NEARLY_EQUAL = 0.02
@@ -212,6 +213,7 @@ class PairComparison:
 
     def _figures(self, matched: MatchedPair, sources: Sources) -> JudgedFigures:
         rules, tensor = self._options.rules, matched.references[0]
+        sources = _in_memory(sources[0]), _in_memory(sources[1])
         scan = self._scan(sources)
         assert matched.match is not None, "only pairs are measured"
         types = (
@@ -321,6 +323,13 @@ def _readable(tensor: Tensor, side: str) -> Source:
     if tensor.source is None:
         raise ReadError(f"the {side} {tensor.error or 'has no values'}")
     return tensor.source
+
+
+def _in_memory(source: Source) -> Source:
+    """Read a small tensor whole: several steps look at it, and opening its file takes longer than each of them."""
+    if isinstance(source, ArraySource) or not 0 < source.nbytes <= _READ_AT_ONCE_BYTES:
+        return source
+    return ArraySource(source.window(0, source.size).reshape(source.shape))
 
 
 def _shapes(matched: MatchedPair) -> str:

@@ -316,7 +316,11 @@ class UpstreamNoise:
 
 def matching(row: MeasuredPair, reason: str | None = None) -> MeasuredPair:
     """Return a row that matches as a whole, so that none of its elements counts as mismatched."""
-    metrics = replace(row.metrics, mismatched=0) if row.metrics is not None else None
+    metrics = row.metrics
+    if metrics is not None and metrics.mismatched:
+        metrics = replace(metrics, mismatched=0)
+    elif row.status == "match" and row.reason == reason and row.required is None:
+        return row
     return replace(row, status="match", reason=reason, required=None, metrics=metrics)
 
 

@@ -155,12 +155,13 @@ def noise_figures(sums: NoiseSums, eps: float) -> NoiseFigures | None:
     if total.rr[0] == 0 or total.dd[0] == 0 or eps == 0:
         return None
     row_noise, channel_noise = _relative(rows), _relative(channels)
+    row_sizes, channel_sizes = rms(rows), rms(channels)
     noise = float(np.sqrt(total.dd[0] / total.rr[0])) / eps
     levels = sorted((noise, median(row_noise) / eps, median(channel_noise) / eps))
     many = len(rows) >= _LEAST_LINES and len(channels) >= _LEAST_LINES
-    row, row_index = _worst_row(rows)
-    channel, channel_index = _worst_channel(channels) if len(rows) >= _LEAST_LINES else (0.0, 0)
-    odd, odd_index, odd_gain = _odd_channel(channels, len(rows), eps)
+    row, row_index = _worst_row(rows, row_sizes)
+    channel, channel_index = _worst_channel(channels, channel_sizes) if len(rows) >= _LEAST_LINES else (0.0, 0)
+    odd, odd_index, odd_gain = _odd_channel(channels, channel_sizes, len(rows), eps)
     return NoiseFigures(
         rows=len(rows),
         channels=len(channels),
@@ -168,7 +169,7 @@ def noise_figures(sums: NoiseSums, eps: float) -> NoiseFigures | None:
         level=levels[0],
         typical=levels[1],
         scale=_scale(total, rows, channels) / eps if many else 0.0,
-        shift=_shift(total, rows, channels) / eps if many else 0.0,
+        shift=_shift(total, (rows, row_sizes), (channels, channel_sizes)) / eps if many else 0.0,
         row=row / eps,
         row_index=row_index,
         channel=channel / eps,
@@ -241,36 +242,33 @@ def _scale(total: LineSums, rows: LineSums, channels: LineSums) -> float:
     return _consensus((slope, *map(median, gains)))
 
 
-def _shift(total: LineSums, rows: LineSums, channels: LineSums) -> float:
+def _shift(total: LineSums, *sized: tuple[LineSums, np.ndarray]) -> float:
     size = float(np.sqrt(total.rr[0] / total.count[0]))
     whole = float(total.d[0] / total.count[0]) / size
     shifts = []
-    for lines in (rows, channels):
-        sizes = rms(lines)
+    for lines, sizes in sized:
         used = sizes > _LEAST_SIZE * size
         shifts.append(median(lines.d[used] / lines.count[used] / sizes[used]))
     return _consensus((whole, *shifts))
 
 
-def _floor(lines: LineSums) -> float:
+def _floor(lines: LineSums, sizes: np.ndarray) -> float:
     """The least size that a line counts as having; a few massive values must not make all others look empty."""
-    sizes = rms(lines)
     whole = float(np.sqrt(lines.rr.sum() / max(lines.count.sum(), 1)))
     typical = median(sizes)
     return _EMPTY * (min(whole, _MASSIVE * typical) if typical > 0 else whole)
 
 
-def _worst_row(rows: LineSums) -> tuple[float, int]:
+def _worst_row(rows: LineSums, sizes: np.ndarray) -> tuple[float, int]:
     """Rows of which a mask leaves only a few elements are left to the figure of elements."""
-    sizes = np.maximum(rms(rows), _floor(rows))
-    errors = np.sqrt(rows.dd / np.maximum(rows.count, 1)) / sizes
+    errors = np.sqrt(rows.dd / np.maximum(rows.count, 1)) / np.maximum(sizes, _floor(rows, sizes))
     errors[rows.count < max(_LEAST_LINES, _MASK_SHARE * float(rows.count.max(initial=0)))] = 0.0
     worst = int(np.argmax(errors))
     return float(errors[worst]), worst
 
 
-def _worst_channel(channels: LineSums) -> tuple[float, int]:
-    gains = np.abs(channels.rd) / (channels.rr + _floor(channels) ** 2 * channels.count)
+def _worst_channel(channels: LineSums, sizes: np.ndarray) -> tuple[float, int]:
+    gains = np.abs(channels.rd) / (channels.rr + _floor(channels, sizes) ** 2 * channels.count)
     worst = int(np.argmax(np.nan_to_num(gains)))
     return float(gains[worst]), worst
 
@@ -282,11 +280,13 @@ def _active(lines: LineSums) -> np.ndarray:
     return np.asarray(np.clip(lines.r**2 / lines.rr, 1, lines.count))
 
 
-def _odd_channel(channels: LineSums, rows: int, eps: float) -> tuple[float, int, float]:
+def _odd_channel(channels: LineSums, sizes: np.ndarray, rows: int, eps: float) -> tuple[float, int, float]:
     """One channel's gain against those of all others and against the uncertainty of its own."""
+    if rows < _FEW_ROWS or len(channels) < _LEAST_LINES:
+        return 0.0, 0, 0.0
     size = float(np.sqrt(channels.rr.sum() / max(channels.count.sum(), 1)))
-    used = np.flatnonzero(rms(channels) > _LEAST_SIZE * size)
-    if rows < _FEW_ROWS or len(used) < _LEAST_LINES:
+    used = np.flatnonzero(sizes > _LEAST_SIZE * size)
+    if len(used) < _LEAST_LINES:
         return 0.0, 0, 0.0
     lines = channels.where(used)
     gains = lines.rd / lines.rr
