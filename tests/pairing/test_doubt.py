@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from firstdiff.pairing import PairingOptions, doubt, pair_up, parse_map
+from firstdiff.pairing import Match, PairingOptions, PairingResult, doubt, pair_up, parse_map
 from firstdiff.trace import Trace
 from tests.pairing.models import array, llama, trace_of
 from tests.pairing.traces import pairs_of, random
@@ -79,6 +80,25 @@ def test_shifted_layers_are_proposed_as_an_offset() -> None:
     right = doubt(pair_up(Trace.from_arrays(values), Trace.from_arrays(renumbered), PairingOptions(layer_offset=2)))
     assert [match.doubt for match in right.pairs] == [None] * 8
     assert pairs_of(right) == [(f"{int(name[0]) + 2}_{name[2:]}", name) for name in renumbered]
+
+
+@pytest.mark.parametrize("skipped_in", ["candidate", "reference"])
+def test_a_skipped_layer_is_named_rather_than_an_offset(skipped_in: str) -> None:
+    values = random([f"{layer}_{part}" for layer in range(6) for part in ("query", "key", "value")])
+    left = {name: x for name, x in values.items() if int(name[0]) != 2}
+    renumbered = {f"{int(name[0]) - (int(name[0]) > 2)}_{name[2:]}": x for name, x in left.items()}
+    sides = (values, renumbered) if skipped_in == "candidate" else (renumbered, values)
+    result = pair_up(*map(Trace.from_arrays, sides))
+    wrong = [place for place, match in enumerate(result.pairs) if not _is_equal(result, match)]
+    (warning,) = doubt(result, suspects=wrong).warnings
+    other = "reference" if skipped_in == "candidate" else "candidate"
+    assert warning.startswith(f"the {skipped_in} seems to lack layer 2 of the {other}: from layer ")
+    assert "--layer-offset" not in warning
+
+
+def _is_equal(result: PairingResult, match: Match) -> bool:
+    sides = (result.reference.tensors[match.reference[0]], result.candidate.tensors[match.candidate[0]])
+    return np.array_equal(*(tensor.values().view() for tensor in sides))
 
 
 def test_a_transposed_partner_is_no_reason_to_doubt() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from firstdiff.pairing.fingerprint import Fingerprints
 from firstdiff.pairing.fit import EQUAL, NOISE, Fit, fits, misfit
 from firstdiff.pairing.forms import Forms
-from firstdiff.pairing.offsets import offset_of, propose_offset
+from firstdiff.pairing.offsets import layers_left_out, offset_of, propose_offset
 from firstdiff.pairing.result import Match, PairingResult
 from firstdiff.pairing.side import Side, grouped
 
@@ -54,9 +54,10 @@ def doubt(result: PairingResult, suspects: Iterable[int] | None = None) -> Pairi
     )
     chosen = range(len(pairs)) if suspects is None else sorted(set(suspects))
     doubted = _doubted(case, {place: pairs[place] for place in chosen if _may_be_doubted(pairs[place])})
+    agreeing = [pairs[place].reference[0] for place in sorted(set(range(len(pairs))) - set(chosen))]
     for place, fit in doubted.items():
         pairs[place] = _with_doubt(pairs[place], candidate, fit)
-    warnings = (*result.warnings, *_swaps(case, doubted.values()), *_offsets(case, doubted.values()))
+    warnings = (*result.warnings, *_swaps(case, doubted.values()), *_offsets(case, doubted.values(), agreeing))
     return replace(result, pairs=tuple(pairs), warnings=warnings)
 
 
@@ -112,7 +113,16 @@ def _swaps(case: _Case, doubted: Iterable[Fit]) -> list[str]:
     return said
 
 
-def _offsets(case: _Case, doubted: Iterable[Fit]) -> tuple[str, ...]:
+def _offsets(case: _Case, doubted: Iterable[Fit], agreeing: Iterable[int]) -> tuple[str, ...]:
+    """Tell layers that are counted differently from one that a side has more than the other.
+
+    agreeing: places in the reference of the pairs that nobody doubts
+    """
     forms = Forms(case.reference, case.candidate)
-    votes = (offset_of(forms.reference[fit.reference], forms.candidate[fit.candidate]) for fit in doubted)
-    return propose_offset(votes, "fit one")
+    votes = [
+        (offset_of(ours, forms.candidate[fit.candidate]), ours.layers[0] if ours.layers else 0)
+        for fit in doubted
+        for ours in [forms.reference[fit.reference]]
+    ]
+    sound = [forms.reference[place].layers[0] for place in agreeing if forms.reference[place].layers]
+    return layers_left_out(votes, sound) or propose_offset((offset for offset, _ in votes), "fit one")

@@ -84,14 +84,41 @@ def offset_of(ours: Form, theirs: Form) -> int | None:
 
 def propose_offset(offsets: Iterable[int | None], said: str) -> tuple[str, ...]:
     """A warning that proposes the layer offset most pairs speak for, if it is not 0 and they are enough."""
-    votes = Counter(offset for offset in offsets if offset is not None)
-    if not votes:
+    offset, count = _most_common(offsets)
+    if not offset:
         return ()
-    offset, count = votes.most_common(1)[0]
-    if offset == 0 or count < _FEWEST or 2 * count <= votes.total():
-        return ()
-    where = f"{abs(offset)} layer{'s' if abs(offset) > 1 else ''} {'lower' if offset > 0 else 'higher'}"
     return (
-        f"{count} tensors {said} of the same name {where} in the candidate; "
+        f"{count} tensors {said} of the same name {_where(offset)} in the candidate; "
         f"if its layers are counted so, pass --layer-offset {offset}",
     )
+
+
+def layers_left_out(votes: Iterable[tuple[int | None, int]], agreeing: Iterable[int]) -> tuple[str, ...]:
+    """A warning that one side has layers which the other has not, if those below them are counted alike.
+
+    votes: of each tensor that fits another one, the offset and the reference's layer
+    agreeing: the reference's layer of each tensor that agrees with its partner
+    """
+    votes = list(votes)
+    offset, count = _most_common(offset for offset, _ in votes)
+    if not offset:
+        return ()
+    from_layer = min(layer for found, layer in votes if found == offset)
+    first = from_layer - max(offset, 0)
+    if sum(layer < first for layer in agreeing) < _FEWEST:
+        return ()
+    some = f"layer {first}" if abs(offset) == 1 else f"layers {first} to {first + abs(offset) - 1}"
+    side, other = ("candidate", "reference") if offset > 0 else ("reference", "candidate")
+    lacks = f"the {side} seems to lack {some} of the {other}"
+    return (f"{lacks}: from layer {from_layer} on {count} tensors fit one of the same name {_where(offset)}",)
+
+
+def _most_common(offsets: Iterable[int | None]) -> tuple[int, int]:
+    """Return the offset that most tensors speak for, and how many; 0 if they are too few."""
+    votes = Counter(offset for offset in offsets if offset is not None)
+    offset, count = votes.most_common(1)[0] if votes else (0, 0)
+    return (0, 0) if count < _FEWEST or 2 * count <= votes.total() else (offset, count)
+
+
+def _where(offset: int) -> str:
+    return f"{abs(offset)} layer{'s' if abs(offset) > 1 else ''} {'lower' if offset > 0 else 'higher'}"
