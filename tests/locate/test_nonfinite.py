@@ -26,8 +26,8 @@ def compared(path: Path, reference: Forward, candidate: Forward, x: torch.Tensor
 @pytest.mark.parametrize(
     ("shift", "function", "story"),
     [
-        (1.0, torch.log, "root.log (log), -Inf at index [1]; what goes into it (root.sub) has none that the reference "
-         "has not: the logarithm of zero"),
+        (1.0, torch.log, "root.log (log), -Inf at index [1]; its input (root.sub) has none that the reference lacks: "
+         "the logarithm of zero"),
         (3.0, torch.sqrt, "root.sqrt (sqrt), NaN at index [0]"),
         (1.0, lambda x: 1 / x, "a division by zero"),
         (1.0, lambda x: x / x, "zero divided by zero"),
@@ -80,21 +80,24 @@ def test_the_range_of_half_precision(tmp_path: Path) -> None:
     half = captured(module, tmp_path / "c", torch.tensor([1.0, 300.0]).half())
     (note,) = [note.text for note in located(wide, half).notes if "NaN or Inf" in note.text]
     assert note == (
-        "The candidate's first NaN or Inf is in root.mul (mul), Inf at index [1]; what goes into it (root:in.0) has "
-        "none that the reference has not: the reference has 90000 there, beyond the 65504 that float16 holds"
+        "The candidate's first NaN or Inf is in root.mul (mul), Inf at index [1]; its input (root:in.0) has none that "
+        "the reference lacks: the reference has 90000 there, beyond the 65504 that float16 holds"
     )
 
 
 def test_nan_in_the_reference_is_told() -> None:
     bad = np.array([1.0, np.nan])
     found = located({"a": np.ones(2), "b": bad}, {"a": np.ones(2), "b": bad})
-    assert found.notes[-1].text == "The reference itself has NaN, first in b: what comes after it proves nothing"
+    assert (
+        found.notes[-1].text
+        == "The reference itself has NaN, first in b: rows that are computed from it cannot be judged"
+    )
 
 
 def test_without_inputs_it_says_what_to_record() -> None:
     found = located({"a": np.ones(2)}, {"a": np.array([1.0, np.inf])})
     texts = [note.text for note in found.notes]
-    assert any(text.endswith("Inf at index [1]; record inputs too, to know what led there") for text in texts)
+    assert any(text.endswith("Inf at index [1]; record inputs too, to find what led to it") for text in texts)
 
 
 def test_only_the_first_of_a_spread_is_told(tmp_path: Path) -> None:

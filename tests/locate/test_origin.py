@@ -216,7 +216,7 @@ def test_without_inputs_the_growth_of_the_error_tells(tmp_path: Path, level: str
     assert (first.key, first.origin) == ("layers.1.ln_2", "introduced")
     assert first.estimated or level == "function"
     assert sites(found) == ["layers.1.ln_2"]
-    assert first.estimated == any("capture inputs too" in note.text for note in found.notes)
+    assert first.estimated == any("record inputs too (fd.capture" in note.text for note in found.notes)
 
 
 @cache
@@ -256,7 +256,7 @@ def test_the_first_of_a_plain_trace_is_unknown() -> None:
     assert found.first_divergence is not None
     assert found.first_divergence.origin == "unknown"
     assert found.divergences == ()
-    assert any("capture inputs too" in note.text for note in found.notes)
+    assert any("record inputs too (fd.capture" in note.text for note in found.notes)
 
 
 def test_an_error_that_creeps_up_is_not_blamed_on_one_step() -> None:

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
 import firstdiff as fd
 from firstdiff.reports import report_named
-from firstdiff.reports.outline import differing_by_layer, introduced_rows, other_rows
+from firstdiff.reports.outline import differing_by_layer, introduced_rows, isolated, other_rows
 from firstdiff.reports.text import render
-from firstdiff.schema import Comparison, Diagnosis, Divergence, Note, Pair
+from firstdiff.schema import Comparison, Diagnosis, Divergence, Isolated, Note, Pair
 
 STAGES = ("attention.self.query", "intermediate.intermediate_act_fn", "output.dense")
 
@@ -44,6 +45,23 @@ def test_rows_that_inherit_an_error_are_one_line_a_layer() -> None:
     assert [pair.key for pair in introduced_rows(comparison)] == ["encoder.layer.1.attention.self.query"]
     assert groups[0].ratio > 1000
     assert not differing_by_layer(comparison, "unknown")
+
+
+def test_operations_computed_again_are_told_where_one_that_differs_could_be() -> None:
+    comparison = layered(3, wrong_from=1)
+    first = next(pair for pair in comparison.pairs if pair.status == "mismatch")
+
+    def told(status: Literal["match", "mismatch", "unknown"]) -> str | None:
+        pairs = (replace(p, isolated=Isolated(status=status if p is first else "unknown")) for p in comparison.pairs)
+        return isolated(replace(comparison, pairs=tuple(pairs)))
+
+    begun = "Computed again from the candidate's own inputs, "
+    assert told("mismatch") == (
+        f"{begun}1 operation gives something else: {first.key}; {len(comparison.pairs) - 1} of {len(comparison.pairs)} "
+        "could not be judged"
+    )
+    assert str(told("match")).startswith(f"{begun}no operation gives anything else; ")
+    assert told("unknown") is None
 
 
 def test_layers_are_named_in_their_order_and_what_surrounds_them() -> None:

@@ -220,7 +220,7 @@ class Segment:
             raise ValueError("it cannot be computed again")
         outputs = overrides.get(place) or self.plan(node, overrides).run()
         if node.record.slot not in outputs:
-            raise ValueError(f"output {node.record.slot} is not one that is computed again")
+            raise ValueError(f"output {node.record.slot} cannot be computed again")
         return outputs[node.record.slot]
 
 

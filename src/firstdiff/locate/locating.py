@@ -155,7 +155,7 @@ def _notes(graph: RowGraph, findings: dict[int, Finding], differing: list[int], 
             "record_next",
             key,
             f"What {key} was computed from was not recorded or not compared, so the origin of the error is an "
-            "estimate; capture inputs too (fd.capture does), or tap them with role='input'",
+            "estimate; record inputs too (fd.capture does; a tap needs role='input')",
         )
 
 

@@ -191,7 +191,7 @@ def nonfinite_notes(graph: RowGraph, values: Values) -> list[Note]:
     notes = [Note("other", graph.rows[place].key, _story(graph, values, place)) for place in first]
     for place in _first(graph, _nan_in_reference):
         key = graph.rows[place].key
-        text = f"The reference itself has NaN, first in {key}: what comes after it proves nothing"
+        text = f"The reference itself has NaN, first in {key}: rows that are computed from it cannot be judged"
         notes.append(Note("other", key, text))
     return notes
 
@@ -230,7 +230,7 @@ def _story(graph: RowGraph, values: Values, place: int) -> str:
         return begun
     begun += f", {_name(found.value)} at index {list(found.index)}"
     if fed and not graph.compared[place].guessed and not any(map(_only_candidate, fed)):
-        begun += f"; what goes into it ({fed[-1].key}) has none that the reference has not"
+        begun += f"; its input ({fed[-1].key}) has none that the reference lacks"
     try:
         why = cause(_scene(graph, values, place, found))
     except ReadError:
@@ -238,7 +238,7 @@ def _story(graph: RowGraph, values: Values, place: int) -> str:
     if why is not None:
         return f"{begun}: {why}"
     inputs = values.slots(place) if row.role != "input" else {}
-    return begun if inputs else f"{begun}; record inputs too, to know what led there"
+    return begun if inputs else f"{begun}; record inputs too, to find what led to it"
 
 
 def _locate(sources: tuple[Source, Source]) -> _Found | None:

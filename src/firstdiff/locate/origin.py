@@ -102,7 +102,7 @@ def _why_introduced(graph: RowGraph, place: int, fed: Feeding) -> str:
     shown = fed.rows[-3:]
     keys = _keys(graph, shown)
     if row.role == "input":
-        return f"{keys} {'match' if len(shown) > 1 else 'matches'}, and what is given on does not"
+        return f"{keys} {'match' if len(shown) > 1 else 'matches'}, and what the next module receives does not"
     if graph.calls.of(place).inner:
         return f"what ran inside it and reaches its output matches ({keys})"
     return f"all that goes into it matches ({keys})"
@@ -111,21 +111,21 @@ def _why_introduced(graph: RowGraph, place: int, fed: Feeding) -> str:
 def _from_outside(graph: RowGraph, place: int) -> Finding:
     row = graph.rows[place]
     if row.is_evidence:
-        return Finding("introduced", "a weight is given, not computed")
+        return Finding("introduced", "a weight is loaded, not computed")
     earlier = [at for at in range(place) if graph.rows[at].differs and not graph.rows[at].is_evidence]
     if earlier:
-        reason = f"{_keys(graph, earlier[-1:])} differs before it, and what it is computed from was not recorded"
+        reason = f"{_keys(graph, earlier[-1:])} differs before it, and its own inputs were not recorded"
         return Finding("unknown", f"{reason}; {_RECORD_INPUTS}")
     if row.role == "input" and (row.record is None or row.record.parent is None):
         return Finding("introduced", "the two runs were given different inputs")
-    return introduced(graph, place, "it is computed from no recorded tensor")
+    return introduced(graph, place, "none of its inputs was recorded")
 
 
 def _estimate(graph: RowGraph, place: int, fed: Feeding) -> Finding:
     """Estimate the origin of a row without recorded inputs from a jump of the error relative to the tolerance."""
     row = graph.rows[place]
     if not fed.rows:
-        return Finding("unknown", f"nothing in front of it was compared; {_RECORD_INPUTS}", estimated=True)
+        return Finding("unknown", f"nothing before it was compared; {_RECORD_INPUTS}", estimated=True)
     last = _keys(graph, fed.rows[-1:])
     before = max(severity(graph.rows[at]) for at in fed.rows)
     now = severity(row)
@@ -136,7 +136,7 @@ def _estimate(graph: RowGraph, place: int, fed: Feeding) -> Finding:
         return introduced(graph, place, f"the error jumps: {steps}", estimated=True)
     if any(graph.rows[at].differs for at in fed.rows):
         return Finding("inherited", f"the error was there before: {steps}", estimated=True)
-    return Finding("unknown", f"the error grows slowly, no step stands out: {steps}", estimated=True)
+    return Finding("unknown", f"the error grows slowly, without a jump at any row: {steps}", estimated=True)
 
 
 def _wrong_weights(graph: RowGraph, place: int) -> str:

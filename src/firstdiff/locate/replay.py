@@ -118,7 +118,7 @@ class Replays:
         record = self._graph.rows[place].record
         fed = self._graph.direct[place].rows
         if record is None or not record.sources or len(fed) != 1:
-            return _unknown("the code that made it was not recorded", _LOOK_INSIDE)
+            return _unknown("it was computed by code that was not recorded", _LOOK_INSIDE)
         return self._identity(place, fed[0])
 
     def _passed_through(self, place: int) -> int | None:
@@ -159,11 +159,11 @@ class Replays:
         record = row.record
         assert record is not None, "rows that are judged have a record"
         if record.op is None:
-            return _unknown("which operation it is was not recorded", "record op and attrs")
+            return _unknown("its operation was not recorded", "record op and attrs")
         slots = self._values.slots(place)
         params = self._values.params(record.name, record.parent)
         if params is None:
-            return _unknown(f"{record.op} is made of parts that are judged on their own", _LOOK_INSIDE)
+            return _unknown(f"{record.op} consists of operations that are judged one by one", _LOOK_INSIDE)
         if not row.differs and (quick := self._at_once(place, slots)) is not None:
             return quick
         ours = {slot: self._values.reference(at) for slot, at in slots.items()}
@@ -217,7 +217,7 @@ class Replays:
         except ValueError as error:
             return _unknown(f"the candidate's inputs do not fit the operation: {error}", _LOOK_INSIDE)
         if computed is None:
-            return _unknown(f"output {record.slot} is not one that is computed again", _LOOK_INSIDE)
+            return _unknown(f"output {record.slot} cannot be computed again", _LOOK_INSIDE)
         own = within_half_steps(record.op or "", own, computed)
         text = f"computed again from the candidate's own inputs, {plan.operator} gives something else"
         judged = _judgement(residual(own, computed, dtype=limit.dtype.name), limit, text)
@@ -344,7 +344,7 @@ def _with_rounded_numbers(plan: Plan, dtype: np.dtype) -> Plan | None:
 def _judgement(found: float, limit: _Limit, text: str) -> Isolated:
     if found <= limit.value:
         return Isolated(status="match", residual=found, limit=limit.value)
-    reason = f"{text} ({found:.3g} steps of {limit.dtype.name} off, {limit.value:.3g} is rounding)"
+    reason = f"{text} ({found:.3g} eps of {limit.dtype.name} off; up to {limit.value:.3g} is rounding)"
     return Isolated(status="mismatch", residual=found, limit=limit.value, reason=reason)
 
 

@@ -186,15 +186,22 @@ def recovered(comparison: Comparison) -> str | None:
 
 
 def isolated(comparison: Comparison) -> str | None:
-    """Say what judging each operation alone found; None if that was not asked for."""
+    """Say what judging each operation alone found; None where it could judge no row that differs."""
     judged = [pair for pair in comparison.pairs if pair.isolated is not None]
-    if not judged:
+    if not any(pair.isolated and pair.isolated.status != "unknown" and _may_be_wrong(pair) for pair in judged):
         return None
     broken = [pair.key for pair in judged if pair.isolated and pair.isolated.status == "mismatch"]
     unknown = sum(pair.isolated is not None and pair.isolated.status == "unknown" for pair in judged)
-    differ = "operation differs" if len(broken) == 1 else "operations differ"
-    head = f"{len(broken):,} {differ}: {some(broken, 8)}" if broken else "no operation differs"
-    return f"Alone, on its own inputs, {head}; {unknown:,} of {len(judged):,} could not be judged"
+    rest = f"{unknown:,} of {len(judged):,} could not be judged"
+    if not broken:
+        return f"Computed again from the candidate's own inputs, no operation gives anything else; {rest}"
+    give = "operation gives" if len(broken) == 1 else "operations give"
+    names = some(broken, 8)
+    return f"Computed again from the candidate's own inputs, {len(broken):,} {give} something else: {names}; {rest}"
+
+
+def _may_be_wrong(pair: Pair) -> bool:
+    return pair.metrics is not None and pair.metrics.max_abs not in (0, None)
 
 
 def is_quantised(comparison: Comparison) -> bool:

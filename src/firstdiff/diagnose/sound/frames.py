@@ -141,8 +141,8 @@ class FrameHop(Hypothesis):
                     yield from sides.told(
                         self.code,
                         made,
-                        f"frames are set down every {candidate} samples in place of {reference}",
-                        f"set frames down at a hop of {reference}",
+                        f"frames are overlapped every {candidate} samples in place of {reference}",
+                        f"overlap frames at a hop of {reference}",
                         assumed=1,
                         implies=_IMPLIES,
                     )
@@ -178,8 +178,8 @@ class FrameHop(Hypothesis):
                 yield Explanation(
                     cause=self.code,
                     fit=Fit(0.0, 0.0, inf),
-                    evidence=f"frames are set down every {hops[1]} samples in place of {hops[0]}",
-                    fix=f"set frames down at a hop of {hops[0]}",
+                    evidence=f"frames are overlapped every {hops[1]} samples in place of {hops[0]}",
+                    fix=f"overlap frames at a hop of {hops[0]}",
                     implies=_IMPLIES,
                 )
 

@@ -38,7 +38,7 @@ class AudioHop(Hypothesis):
             cause=self.code,
             fit=relative_fit(case, 1.0 - likeness),
             evidence=f"stretched {stretch:.4f} times, the loudness of the bands correlates to {likeness:.3f}{hops}",
-            fix=f"set down frames at the reference's hop length, which is {1 / stretch:.4f} times the candidate's",
+            fix=f"overlap frames at the reference's hop length, which is {1 / stretch:.4f} times the candidate's",
             assumed=1,
             doubt=_DOUBT,
         )

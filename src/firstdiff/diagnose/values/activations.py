@@ -213,7 +213,7 @@ class ActivationKind(_FromActivations):
         yield from sides.told(
             self.code,
             predicted,
-            f"where the reference is positive, the candidate is {wrong} of what {right} makes the reference of",
+            f"where the reference, {right}(x), is positive, the candidate is {wrong} of the same x",
             f"use {right} in place of {wrong}",
             doubt=0.05,
         )

@@ -186,8 +186,8 @@ class OpSkipped(Hypothesis):
                 yield from sides.told(
                     self.code,
                     one.candidate,
-                    f"what comes out is what went in ({one.key})",
-                    f"do what {case.key} does{f' ({case.op})' if case.op else ''}",
+                    f"the output is the input ({one.key})",
+                    f"apply {case.key}{f' ({case.op})' if case.op else ''}",
                     implies=() if one.guessed else ("values.stale",),
                     doubt=_GUESSED_DOUBT if one.guessed else _RECORDED_DOUBT,
                 )
