@@ -1501,7 +1501,7 @@ export interface components {
          * Isolated
          * @description An operation judged alone: the candidate's output against what its own inputs give.
          *
-         *     residual: how far apart, in steps of the candidate's type; `limit` is what still counts as rounding
+         *     residual: how far apart, in eps of the candidate's type; `limit` is what still counts as rounding
          *     reason: why it does not fit, or cannot be judged; then `record_next` says what to record
          *     lacks_params: whether it cannot be judged because parameters were not recorded
          *     ill_conditioned: whether it cannot be judged because the reference's own result is off by more than the candidate's,

@@ -4,7 +4,9 @@ import type { Metrics, Note, Pair, Required, Summary, Tolerance, Verdict } from 
 
 /** What was allowed, and by which rule. */
 export function allowed(tolerance: Tolerance): string {
-  if (tolerance.rule === "exact") return "equal values (integers are compared exactly)";
+  if (tolerance.rule === "exact") {
+    return `equal values (${tolerance.source === "default" ? "integers" : tolerance.source} are compared exactly)`;
+  }
   const atol = precise(tolerance.atol);
   if (tolerance.rule === "floor") {
     return `${atol} (${precise(tolerance.k)} times the recorded floor of ${precise(tolerance.floor)})`;
@@ -72,8 +74,8 @@ export function excess(ratio: number | null): string {
 /** How an operation does on its own inputs. */
 export function aloneWords(isolated: NonNullable<Pair["isolated"]>): string {
   const { status, residual, limit, reason, record_next } = isolated;
-  const steps = residual === null ? "" : `, ${precise(residual)} steps of its type off, ${precise(limit)} are rounding`;
-  return `${status}${steps}${reason ? `; ${reason}` : ""}${record_next ? ` (record ${record_next} to know)` : ""}`;
+  const eps = residual === null ? "" : `, ${precise(residual)} eps of its type off; ${precise(limit)} is rounding`;
+  return `${status}${eps}${reason ? `; ${reason}` : ""}${record_next ? `; to know more, ${record_next}` : ""}`;
 }
 
 /** How much of the reference was compared; what is not all of it never reads as 100 %. */
