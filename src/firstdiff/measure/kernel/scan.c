@@ -125,97 +125,10 @@ static void add_sums(Figures *figures, double *row, const Sums *sums, double cc,
     }
 }
 
-/* Whether float gave the sum and the largest of relative errors; differences of less than half of r have no rounding. */
-static int are_exact_in_float(double relative, double most, double known)
-{
-    return isfinite(relative) && (most < 1 || most * (1 + 0x1p-22) <= known);
-}
-
-/* Whether float has met no NaN, not overflowed, and lost no small squares. */
-static int is_safe_in_float(const Sums *sums)
-{
-    const double vanishing = 1e-32;
-    if (!isfinite(sums->rr + sums->dd + sums->rd + sums->r))
-        return 0;
-    if ((sums->low != 0 || sums->high != 0) && sums->rr < vanishing)
-        return 0;
-    return sums->top == 0 || sums->dd >= vanishing;
-}
-
 #include "convert.h"
 #include "hull.h"
-
-#define T double
-#define LANES 4
-#define MASK int64_t
-#define NAME(name) name##_double
-#define AVX(name) _mm256_##name##_pd
-#define SCALE 0x1p200
-#define ROUNDED 0x1p-53
-#define LEAST 1e-250
-#define SLACK ROUNDING
-#define MOST 1.7e308
-#define AHEAD 256
-#define CANCELLED 1e-4
-#define WHOLE_FROM 0x1p52
-#define EXPONENT (INT64_C(0x7ff) << 52)
-#define FRACTION 52
-#define BIAS INT64_C(0)
-#define IS_SAFE(sums, r, c) (isfinite((sums)->rr + (sums)->dd) || are_finite_double(r, c, (sums)->n))
-#define POWERS_ARE_EXACT(relative, most, known) 1
-#include "vectors.h"
-
-static inline void add_to(double *sums, Vector_double values)
-{
-    Vector_double sum = load_double(sums) + values;
-    memcpy(sums, &sum, sizeof sum);
-}
-
-#include "sides.h"
-#include "chunk.h"
-#include "points.h"
-
-#undef T
-#undef LANES
-#undef MASK
-#undef NAME
-#undef AVX
-#undef SCALE
-#undef ROUNDED
-#undef LEAST
-#undef SLACK
-#undef MOST
-#undef AHEAD
-#undef CANCELLED
-#undef WHOLE_FROM
-#undef EXPONENT
-#undef FRACTION
-#undef BIAS
-#undef IS_SAFE
-#undef POWERS_ARE_EXACT
-
-#define T float
-#define LANES 8
-#define MASK int32_t
-#define NAME(name) name##_float
-#define AVX(name) _mm256_##name##_ps
-#define SCALE 0x1p60f
-#define ROUNDED 0x1p-24
-#define LEAST 1e-30
-#define SLACK 0x1p-22
-#define MOST 3e38
-#define AHEAD 512
-#define CANCELLED 0.25
-#define WHOLE_FROM 0x1p23f
-#define EXPONENT (INT32_C(0xff) << 23)
-#define FRACTION 23
-#define BIAS (1023 - 127)
-#define IS_SAFE(sums, r, c) is_safe_in_float(sums)
-#define POWERS_ARE_EXACT are_exact_in_float
-#include "vectors.h"
-#include "sides.h"
-#include "chunk.h"
-#include "points.h"
+#include "in_double.h"
+#include "in_float.h"
 
 /* The lines under the curve as it is now. */
 static void draw_lines(Scan *scan)
