@@ -1,4 +1,4 @@
-"""What was found out about a pair: the form of its difference, where it is, its cause, its tokens."""
+"""Findings about a pair: the form of its difference, its location, its cause, its tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pair is and what was measured: tensors, how they were paired and aligned, metrics and tolerance."""
+"""A measured pair: its tensors, their pairing and alignment, metrics and tolerance."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from firstdiff.server.routes import (
 )
 
 STATIC = Path(__file__).parent / "static"
-_KEPT = "public, max-age=31536000, immutable"  # the names of built files hold their digest
+_KEPT = "public, max-age=31536000, immutable"  # names of built files contain their digest
 _NOT_BUILT = (
     "The page is not built in this checkout. Run `make run`, or `pip install .`, which build it, and start the server "
     "again.\n"
@@ -56,7 +56,7 @@ def add_pages(app: FastAPI) -> None:
 
 
 def _file(path: str) -> Path | None:
-    """The file of that name within the page, and nothing outside of it."""
+    """Return the file of that name within the page; nothing outside of it."""
     if not path or "\0" in path:
         return None
     file = (STATIC / path).resolve()
@@ -67,11 +67,11 @@ _ROUTERS = (comparisons, rows, values, audio, edits, reports, uploads, events, i
 
 
 def create_app(context: Context | None = None) -> FastAPI:
-    """The server's application; without a context only good for describing its routes."""
+    """Build the application; without a context it only describes its routes."""
     app = FastAPI(
         title="firstdiff",
         version=__version__,
-        docs_url=None,  # these pages load scripts from elsewhere
+        docs_url=None,  # the documentation pages load scripts from other hosts
         redoc_url=None,
         openapi_url=None,
         separate_input_output_schemas=False,

@@ -35,7 +35,7 @@ def must_be_wanted(gone: threading.Event) -> None:
         raise ClientDisconnectedError("the client closed the connection")
 
 
-# set once whoever asked has gone
+# set once the client has disconnected
 Gone = Annotated[threading.Event, Depends(_gone)]
 
 

@@ -45,7 +45,7 @@ class Context:
         object.__setattr__(self, "inference", BrowserModels(self.store.home.path))
 
     def result(self, comparison: str) -> Result:
-        """The result that is shown; ConflictError says why there is none."""
+        """Return the current result; ConflictError with the reason if there is none."""
         folder = self.store.result_folder(comparison)
         if folder is not None:
             return Result(folder)
@@ -54,7 +54,7 @@ class Context:
         raise ConflictError(f"this comparison has no result yet; {why}")
 
     def pair_result(self, comparison: str, wanted: str) -> Result:
-        """The result of two traces; one trace alone has nothing to judge or to pair."""
+        """Return the result of two traces; one trace alone has nothing to judge or to pair."""
         self.must_be_pair(comparison, wanted)
         return self.result(comparison)
 

@@ -95,7 +95,7 @@ class Guard:
         return self._settings.token is not None and (stated in _ANY_HOST or name.strip("[]") == stated.strip("[]"))
 
     def _without_token(self, scope: Scope, headers: Headers) -> Response | None:
-        """None if the request may pass; a right token in the address becomes a cookie, and leaves the address."""
+        """Return None if the request may pass; move a valid token from the address to a cookie."""
         token = self._settings.token
         if token is None:
             return None
@@ -114,7 +114,7 @@ class Guard:
 
     @property
     def _cookie(self) -> str:
-        return f"firstdiff-{self._settings.port}"  # cookies do not tell ports apart
+        return f"firstdiff-{self._settings.port}"  # cookies are shared by all ports of a host
 
     def _cookie_of(self, headers: Headers) -> str:
         try:

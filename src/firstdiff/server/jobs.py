@@ -20,7 +20,7 @@ from firstdiff.store.inputs import Files, files_of
 SLOTS = 2
 _LOOK_EVERY = 1.0
 _PATIENCE = 5.0
-_STILL_READ = 10.0  # who asked for a result before there was a new one may read the old one for so long
+_STILL_READ = 10.0  # seconds a replaced result is kept for requests still reading it
 
 
 @final
@@ -41,18 +41,18 @@ class Jobs:
             thread.start()
 
     def wake(self) -> None:
-        """There is something to do."""
+        """Wake the loop: there may be something to do."""
         with self._wake:
             self._wake.notify_all()
 
     def stop(self, comparison: str) -> None:
-        """End the process of a comparison, if it has one here; the store says what becomes of it."""
+        """End the process of a comparison, if it runs here; its state in the store decides what follows."""
         process = self._running.get(comparison)
         if process is not None:
             _end(process)
 
     def close(self) -> None:
-        """End everything; what was running is put back, to start again with the next server."""
+        """End all processes; running comparisons are queued again for the next server."""
         self.closing = True
         self.wake()
         self._store.comparisons.release(self._owner.id)
@@ -77,7 +77,7 @@ class Jobs:
                     self._wake.wait(_LOOK_EVERY)
 
     def _claim(self) -> Job | None:
-        """One at a time looks; another server's that died is taken over."""
+        """Claim the next job, also one of a server that died; one thread at a time."""
         with self._wake, suppress(FirstdiffError):
             self._store.release_dead(self._owner)
             return self._store.comparisons.claim(self._owner.id)
@@ -91,7 +91,7 @@ class Jobs:
         except OSError as error:
             said = {"error": f"the comparison could not be started ({error.strerror or error})"}
         while not self.closing:
-            with suppress(FirstdiffError):  # a full disk, until there is room
+            with suppress(FirstdiffError):  # the disk is full; try again later
                 self._settle(job, said)
                 return
             time.sleep(_LOOK_EVERY)
@@ -154,7 +154,7 @@ class Jobs:
 
 
 def _spawn(log: IO[bytes]) -> subprocess.Popen[str]:
-    """In a group of its own, so that Ctrl-C reaches the server alone, which then ends it."""
+    """Start the process in its own group, so that Ctrl-C reaches the server alone, which then ends it."""
     apart: dict[str, Any] = (
         {"creationflags": 0x200} if sys.platform == "win32" else {"start_new_session": True}  # CREATE_NEW_PROCESS_GROUP
     )

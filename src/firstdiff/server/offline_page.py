@@ -114,7 +114,7 @@ def _body_of(response: Response) -> Any:
     return json.loads(bytes(response.body))
 
 
-# of the last two dimensions; a screen shows fewer
+# elements of the last two dimensions, more than a screen shows
 _WINDOW = 128
 
 
@@ -178,8 +178,8 @@ def _block(sources: dict[str, Source], cut: Cut) -> Block:
 
 MOST_BYTES = 10_000_000
 _ASSETS = Path(__file__).parent / "static" / "shared"
-_MOST_VALUE_BYTES = 5_000_000  # packed bytes
-_MOST_OPENED = 2_000  # rows in full: more would keep a browser busy
+_MOST_VALUE_BYTES = 5_000_000  # compressed
+_MOST_OPENED = 2_000  # rows with details: more slow down a browser
 _MOST_INSPECTED = 100
 _SMALLEST_BLOCK = 1 << 12
 _CONTENT_POLICY = (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _EDITS = "the pairs set by hand"
 _FILE = "the map file"
 _JOINED = " + "
-# options that the page's form has under the names of `Options.of`
+# options of the page's form that have the names of `Options.of`
 FORM_OPTIONS = (
     "atol",
     "rtol",
@@ -39,7 +39,7 @@ FORM_OPTIONS = (
 
 
 def rules_in(body: JudgeIn) -> Rules:
-    """The tolerances of a request."""
+    """Return the tolerances of a request."""
     if body.rule == "toml":
         return Rules(named=parse_rules(body.toml or ""), equal_nan=body.equal_nan)
     if body.rule == "torch":
@@ -73,7 +73,7 @@ def options_in(stated: Mapping[str, Any], edits: Edits, traces: Mapping[str, Tra
 
 
 def check_edits(edits: Edits) -> None:
-    """UsageError where they cannot be: a tensor in two pairs, a recipe that does not parse."""
+    """Raise UsageError for impossible edits: a tensor in two pairs, a recipe that does not parse."""
     for side in ("reference", "candidate"):
         keys = [getattr(pair, side) for pair in edits.pairs]
         twice = next((key for key in keys if keys.count(key) > 1), None)

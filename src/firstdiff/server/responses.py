@@ -41,7 +41,7 @@ class ForbiddenError(FirstdiffError):
     """The request is not allowed for pages of other origins."""
 
 
-# the first that an error is an instance of
+# the first class that matches an error decides
 _CODES: tuple[tuple[type[FirstdiffError], int], ...] = (
     (UnknownError, 404),
     (OffsetError, 409),
@@ -61,23 +61,23 @@ ERRORS: dict[int | str, dict[str, Any]] = {"default": {"model": ErrorOut, "descr
 
 
 def answer(value: Any, status: int = 200) -> Response:
-    """Anything of `firstdiff.schema` or `wire` as JSON."""
+    """Return anything of `firstdiff.schema` or `schemas` as JSON."""
     return Response(to_json(value), status, media_type=_JSON)
 
 
 def answer_text(text: bytes) -> Response:
-    """JSON that is written already."""
+    """Return JSON text as it is."""
     return Response(text, media_type=_JSON)
 
 
 def download(text: str | bytes, name: str, media_type: str) -> Response:
-    """A file to keep; never shown as a page of this server."""
+    """Return a download, never shown as a page of this server."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(text, media_type=media_type, headers=headers)
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Every error leaves as {"error": …}."""
+    """Register handlers that answer every error as {"error": …}."""
     app.add_exception_handler(FirstdiffError, _mendable)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _refused)
@@ -122,7 +122,7 @@ RAW = "application/octet-stream"
 
 
 def raw(values: np.ndarray, dtype: str, headers: Mapping[ResponseHeader, str] | None = None) -> Response:
-    """Little-endian bytes in C order; shape and type are in the headers."""
+    """Return little-endian bytes in C order, with shape and dtype in the headers."""
     shape = ",".join(map(str, values.shape))
     sent: dict[str, str] = {ResponseHeader.SHAPE: shape, ResponseHeader.DTYPE: dtype, "Cache-Control": "no-store"}
     sent.update({str(name): value for name, value in (headers or {}).items()})
@@ -130,18 +130,18 @@ def raw(values: np.ndarray, dtype: str, headers: Mapping[ResponseHeader, str] | 
 
 
 def little_endian(values: np.ndarray) -> bytes:
-    """The elements in C order."""
+    """Yield the elements in C order."""
     little = values.astype(values.dtype.newbyteorder("<"), copy=False) if values.dtype.byteorder == ">" else values
     return np.ascontiguousarray(little).tobytes()
 
 
 def stamp_text(stamp: object) -> str:
-    """A short text that changes when the stamp of a source does."""
+    """Return a short hash of the stamp of a source."""
     return hashlib.sha256(repr(stamp).encode()).hexdigest()[:16]
 
 
 def npy(values: np.ndarray) -> bytes:
-    """Types that plain numpy does not know go as their raw bits."""
+    """Convert dtypes that numpy itself does not know to their raw bits."""
     file = io.BytesIO()
     known = values.view(f"u{values.dtype.itemsize}") if values.dtype.kind == "V" else values
     np.save(file, known, allow_pickle=False)
@@ -149,7 +149,7 @@ def npy(values: np.ndarray) -> bytes:
 
 
 def csv_text(values: np.ndarray) -> str:
-    """One line for each run of the last dimension, every value with all its digits."""
+    """Yield one line of text for each run of the last dimension, with all digits."""
     rows = values.reshape(1, 1) if values.ndim == 0 else values.reshape(-1, max(1, values.shape[-1]))
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")

@@ -21,7 +21,7 @@ from firstdiff.store.entry import Kind, Outcome
 from firstdiff.store.results import Result, ResultFiles, write_result
 from firstdiff.trace import Trace
 
-# names alone: a row does not say how its third tensor was found, so that none may be guessed
+# by names alone: a row does not tell how its third tensor was found, so none is guessed
 _BY_NAME = PairingOptions(layer_offset=0, strategies=(exact.STRATEGY, layer_stage.STRATEGY, normalised.STRATEGY))
 
 
@@ -72,7 +72,7 @@ class RowLine:
 
 @dataclass(frozen=True, slots=True)
 class TensorLine:
-    """A tensor to pick from; `row` is where it stands now."""
+    """A tensor to pick from, and the row it is in."""
 
     key: str
     shape: tuple[int, ...] | None

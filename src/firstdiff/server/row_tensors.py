@@ -44,12 +44,12 @@ class RowTensors:
         return bool(self._result.head()["settings"].get("equal_nan"))
 
     def tensor(self, side: SideName) -> Tensor | None:
-        """The first tensor of a side; None where the row has none."""
+        """Return the first tensor of a side; None where the row has none."""
         found = self._tensors(side)
         return found[0] if found else None
 
     def original(self, side: SideName) -> Source:
-        """As it lies in its file."""
+        """Return the source of a side as stored in its file."""
         found = self._tensors(side)
         if not found:
             raise UsageError(f"{self.pair.key} is not in the {side}")
@@ -60,7 +60,7 @@ class RowTensors:
         return self._wanted(found[0].values())
 
     def both(self) -> tuple[Source, Source]:
-        """In one layout; UsageError where nothing relates the two."""
+        """Return the source of a side in a layout; UsageError if no recipe relates the two."""
         sides = self._tensors("reference"), self._tensors("candidate")
         if not all(sides):
             raise UsageError(f"{self.pair.key} is on one side only: there is nothing to compare it with")
@@ -75,7 +75,7 @@ class RowTensors:
         return self.both()[0 if side == "reference" else 1]
 
     def third_aligned(self) -> Source | None:
-        """The third tensor in the layout of the other two; the side whose shape it has tells its way there."""
+        """Return the third tensor in the layout of the other two, by the recipe of the side whose shape it has."""
         third, references, candidates = (self._tensors(side) for side in ("third", "reference", "candidate"))
         if not third or len(references) != 1 or len(candidates) != 1 or self.shape is None:
             return None
@@ -87,7 +87,7 @@ class RowTensors:
         return None
 
     def third_if_readable(self) -> Source | None:
-        """The same, and None where it cannot be opened: the other two are looked at without it."""
+        """Return the aligned third tensor; None also where it cannot be opened."""
         try:
             return self.third_aligned()
         except FirstdiffError:
@@ -95,7 +95,7 @@ class RowTensors:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """That of the layout in which the two were compared; None where there is none."""
+        """Return the shape in which the two were compared; None if they were not."""
         if self.pair.alignment is None:
             return None
         try:
@@ -104,7 +104,7 @@ class RowTensors:
             return None
 
     def changed(self) -> list[str]:
-        """The sides that no longer have the value they had where the difference was largest."""
+        """Return the sides whose value at the largest difference has changed."""
         metrics = self.pair.metrics
         if metrics is None or metrics.argmax is None or self.shape is None:
             return []
@@ -141,7 +141,7 @@ class RowTensors:
 
 
 def _is(source: Source, index: tuple[int, ...], then: Any) -> bool:
-    """Complex numbers do not come back from JSON: nothing is said of them."""
+    """True if a value equals the recorded one; complex numbers are not recorded, and pass."""
     return not isinstance(then, int | float) or scalar(source.read(index)) == then
 
 

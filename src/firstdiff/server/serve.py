@@ -169,7 +169,7 @@ def _open(server: uvicorn.Server, url: str) -> None:
 
 
 def _has_browser() -> bool:
-    """On a machine without a screen a browser of the terminal would take over this one."""
+    """True if a graphical browser can be opened; a text browser would take over the terminal."""
     if sys.platform in ("win32", "darwin") or os.environ.get("BROWSER"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -17,7 +17,7 @@ _ALONE: dict[Kind, str] = {"look": "looking at a trace", "self": "comparing a tr
 
 
 def start(context: Context, body: CompareIn, *, paths: bool = True) -> str:
-    """The id of a new comparison.
+    """Add a comparison and return its id.
 
     paths: whether files of this machine may be named, and not only uploads
     """
@@ -57,7 +57,7 @@ def start_paths(
     third: str | None = None,
     options: OptionsIn | None = None,
 ) -> str:
-    """The comparison of two paths, one path alone, or two and a third to look at.
+    """Submit two paths, one path alone, or two and a third to inspect.
 
     Where there is one already it runs again, edits included.
     """
@@ -74,7 +74,7 @@ def start_paths(
 
 
 def _known(context: Context, *paths: str | None, options: OptionsIn | None = None) -> str | None:
-    """The newest comparison of these paths, or this path alone, made with these options."""
+    """Find the newest comparison of these paths, or this path alone, made with these options."""
     kind = "pair" if len(paths) > 1 else "look"
     wanted = (options or OptionsIn()).model_dump()
     for entry in context.store.entries():
@@ -104,7 +104,7 @@ def _given(context: Context, name: str, side: SideIn, paths: bool) -> Given:
 
 
 def given_path(text: str, name: str) -> Given:
-    """A path of this machine that is there, as an absolute one."""
+    """Return an existing path of this machine as an absolute one."""
     if not text.strip() or "\0" in text:
         raise UsageError(f"the path of the {name} is empty; name a file or a folder")
     path = Path(text.strip()).expanduser().absolute()

@@ -20,7 +20,7 @@ _MOST = 4
 
 @dataclass(frozen=True, slots=True)
 class OpenSides:
-    """The traces of a comparison, or why one cannot be opened."""
+    """The traces of a comparison, or the errors of those that cannot be opened."""
 
     traces: dict[str, Trace]
     errors: dict[str, str]
@@ -29,7 +29,7 @@ class OpenSides:
 @final
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A place for what is made once, empty until then."""
+    """A slot for a value that is made once."""
 
     lock: threading.Lock
     made: list[Any] = field(default_factory=list)
@@ -37,21 +37,21 @@ class _Kept:
 
 @final
 class Opened:
-    """The few comparisons that were looked at last."""
+    """Cache of the most recently used comparisons."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, ...], _Kept] = OrderedDict()
 
     def traces(self, store: Store, comparison: str) -> OpenSides:
-        """Both sides, as far as they are there."""
+        """Return the sides that can be opened."""
         job = store.job(comparison)
         stamp = repr([store.stamp(given) for given in job.sides.values()])
         found: OpenSides = self._remember(("traces", comparison, stamp), lambda: _open(store, comparison))
         return found
 
     def comparison(self, comparison: str, result: Result) -> Comparison:
-        """The whole result."""
+        """Return the whole result of a comparison."""
         found: Comparison = self._remember(("comparison", comparison, str(result.folder)), result.comparison)
         return found
 
@@ -61,7 +61,7 @@ class Opened:
                 del self._kept[key]
 
     def _remember(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
-        """Whoever asks for the same waits for it; nobody waits for what others open."""
+        """Return the cached value, or make it; only requests for the same key wait for it."""
         with self._lock:
             kept = self._kept.setdefault(key, _Kept(threading.Lock()))
             self._kept.move_to_end(key)

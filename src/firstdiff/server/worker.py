@@ -85,7 +85,7 @@ class ProgressReporter:
         )
 
     def on_progress(self, progress: CompareProgress) -> None:
-        """Pass on how far `compare` has come."""
+        """Report the progress of `compare`."""
         if progress.stage != self.stage:
             self.stage_begins(progress.stage)
         self.first = progress.first
@@ -114,7 +114,7 @@ def run(task: Task, tell: ProgressReporter) -> Outcome:
 
 
 def _open(task: Task, tell: ProgressReporter) -> tuple[dict[str, Trace], list[str]]:
-    """The traces, and what to say of a third one that is only looked at and cannot be opened."""
+    """Open the traces; an unreadable third one, which is only inspected, becomes a notice."""
     traces: dict[str, Trace] = {}
     unopened: list[str] = []
     for side, given in task.job.sides.items():
@@ -138,7 +138,7 @@ _KINDS: dict[str, _Compare] = {
 
 def main() -> None:
     """Run the job that stands on stdin."""
-    out, sys.stdout = sys.stdout, sys.stderr  # whatever a library prints must not look like progress
+    out, sys.stdout = sys.stdout, sys.stderr  # output of libraries must not be taken for progress
     gc.set_threshold(100_000)
     task = from_plain(Task, json.loads(sys.stdin.readline()))
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -150,14 +150,14 @@ def main() -> None:
         said = {"error": "there is not enough memory to compare these; close other programs and run it again"}
     except OSError as error:
         said = {"error": f"the result cannot be written ({error.strerror or error}); make room and run it again"}
-    except Exception as error:  # the page must say something, whatever it was
+    except Exception as error:  # any error must reach the page
         said = {"error": f"firstdiff failed inside ({type(error).__name__}: {error}); please report it"}
     out.write(to_json(said) + "\n")
     out.flush()
 
 
 def _end_with_parent() -> None:
-    """The parent never writes again: that there is nothing to read any more means it is gone."""
+    """End with the parent, which never writes again: end of input means it is gone."""
     while os.read(0, 1024):
         pass
     os._exit(1)

@@ -43,7 +43,7 @@ class Store:
         self._database.close()
 
     def own(self) -> Owner:
-        """Sign in as a server that runs comparisons; what dead ones left is put back, or cleared away."""
+        """Register as a server that runs comparisons; jobs of dead servers are queued again."""
         sweep(self)
         owner = Owner(self.home.servers)
         self.release_dead(owner)
@@ -59,11 +59,11 @@ class Store:
         return self._entry(self.comparisons.row(comparison))
 
     def entries(self) -> list[Entry]:
-        """All comparisons, the newest first."""
+        """Return all comparisons, the newest first."""
         return [self._entry(row) for row in self.comparisons.rows()]
 
     def bytes(self) -> int:
-        """Disk used by all results and uploads together."""
+        """Return the disk space used by all results and uploads."""
         return bytes_below(self.home.all_results) + self.uploads.size()
 
     def job(self, comparison: str) -> Job:
@@ -79,7 +79,7 @@ class Store:
         return one.upload == other.upload or self.uploads.digests(one.upload) == self.uploads.digests(other.upload)
 
     def stamp(self, given: Given) -> object:
-        """Changes when the files behind a side do; uploads never do."""
+        """Return a stamp that changes with the files of a side; uploads never do."""
         return given.upload or _stamp(given.path)
 
     def result_folder(self, comparison: str) -> Path | None:
@@ -91,17 +91,17 @@ class Store:
         """Remove what this run and those before it wrote, but for the result that is shown."""
         try:
             shown = self.result_folder(job.id)
-        except UnknownError:  # deleted meanwhile
+        except UnknownError:  # deleted in the meantime
             shown = None
         for folder in self.home.results(job.id).glob("*"):
             if folder != shown and run_of(folder) <= job.run:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def delete(self, comparison: str) -> None:
-        """Forget a comparison, its results, and the uploads that no other one uses."""
+        """Delete a comparison, its results, and the uploads that no other one uses."""
         try:
             unused = self.comparisons.delete(comparison)
-        except StoreError:  # a full disk: room comes first
+        except StoreError:  # the disk is full: free space first
             shutil.rmtree(self.home.results(comparison), ignore_errors=True)
             for upload in self.comparisons.own_uploads(comparison):
                 self.uploads.drop_data(upload)

@@ -29,7 +29,7 @@ class Comparisons:
         self._database = database
 
     def add(self, kind: Kind, sides: Mapping[SideName, Given], options: Mapping[str, Any], name: str | None) -> str:
-        """A new one, queued; returns its id."""
+        """Queue a new comparison and return its id."""
         comparison = secrets.token_hex(6)
         labels = [given.label for side, given in sides.items() if side != "third"]
         self._database.change(
@@ -54,11 +54,11 @@ class Comparisons:
         return found[0]
 
     def rows(self) -> list[sqlite3.Row]:
-        """All of them, the newest first."""
+        """Return the rows of all comparisons, the newest first."""
         return self._database.rows("SELECT * FROM comparisons ORDER BY number DESC")
 
     def claim(self, owner: str) -> Job | None:
-        """The one that waits longest, now running under this owner."""
+        """Claim the comparison that waits longest for this owner."""
         with self._database.transaction():
             found = self._database.rows("SELECT * FROM comparisons WHERE state = 'queued' ORDER BY number LIMIT 1")
             if not found:
@@ -86,7 +86,7 @@ class Comparisons:
         )
 
     def finish(self, job: Job, owner: str, outcome: Outcome) -> bool:
-        """Done, with a result to show; False if the run was no longer wanted."""
+        """Mark a run as done with its result; False if it was no longer wanted."""
         changed = self._database.change(
             "UPDATE comparisons SET state = 'done', finished = ?, shown = run, outcome = ?, progress = NULL, "
             "owner = NULL WHERE id = ? AND run = ? AND owner = ? AND state = 'running'",
@@ -128,7 +128,7 @@ class Comparisons:
         )
 
     def owners(self) -> list[str]:
-        """Everyone who runs something."""
+        """Return the owners of running comparisons."""
         return [
             row["owner"]
             for row in self._database.rows(
@@ -148,14 +148,14 @@ class Comparisons:
             self.rerun(comparison)
 
     def delete(self, comparison: str) -> tuple[str, ...]:
-        """Forget it; returns the uploads that no other comparison uses."""
+        """Delete a comparison; return the uploads that no other one uses."""
         with self._database.transaction():
             own = self.own_uploads(comparison)
             self._database.change("DELETE FROM comparisons WHERE id = ?", (comparison,))
         return own
 
     def own_uploads(self, comparison: str) -> tuple[str, ...]:
-        """The uploads of a comparison that no other one uses."""
+        """Return the uploads of a comparison that no other one uses."""
         own = uploads_of(self.row(comparison))
         others = {upload for row in self.rows() if row["id"] != comparison for upload in uploads_of(row)}
         return tuple(upload for upload in own if upload not in others)

@@ -102,7 +102,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Everything inside happens, or nothing; other processes wait."""
+        """Open a transaction; other processes wait."""
         with self._lock, self._said():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -142,5 +142,5 @@ def _reason(error: Exception) -> str:
 
 
 def now() -> str:
-    """The present in UTC, such as 2026-03-01T12:00:00.123456Z; texts of this form sort by time."""
+    """Return the current time in UTC, such as 2026-03-01T12:00:00.123456Z; texts of this form sort by time."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -33,7 +33,7 @@ class Home:
         return self.path / "servers"
 
     def upload(self, upload: str, number: int) -> Path:
-        """The bytes of one uploaded file."""
+        """Return the path of the bytes of one uploaded file."""
         return self.uploads / upload / f"{number:06d}"
 
     @property
@@ -41,7 +41,7 @@ class Home:
         return self.path / "results"
 
     def results(self, comparison: str) -> Path:
-        """All results of one comparison, a folder for each run."""
+        """Return the folder of all results of one comparison, one for each run."""
         return self.all_results / comparison
 
     def result(self, comparison: str, run: int) -> Path:
@@ -49,7 +49,7 @@ class Home:
 
 
 def default_home() -> Path:
-    """FIRSTDIFF_HOME, or the system's place for data of programs."""
+    """Return FIRSTDIFF_HOME, or the system's folder for application data."""
     if stated := os.environ.get("FIRSTDIFF_HOME"):
         return Path(stated).expanduser()
     if sys.platform == "win32":

@@ -85,7 +85,7 @@ def is_property(name: str) -> bool:
 
 
 def explain_class(name: str) -> ReadError:
-    """Why a tensor of a class of its own is not read, and what to save in its place."""
+    """Explain that a tensor subclass is not read, and what to save in its place."""
     for beginning, (oddity, instead) in _TENSOR_CLASSES.items():
         if name.startswith(beginning):
             return ReadError(f"is a {shown(name)}, {oddity}; save {instead} instead")
@@ -95,7 +95,7 @@ def explain_class(name: str) -> ReadError:
 
 
 def explain_object(value: Opaque) -> ReadError:
-    """Why an object is not read."""
+    """Explain that an object is not read."""
     if value.name.startswith(tuple(_TENSOR_CLASSES)):
         return explain_class(value.name)
     keys = value.state.flat[:_FIRST_KEYS:2] if type(value.state) is Table else []

@@ -26,7 +26,7 @@ Heard = Literal["reference", "candidate", "difference"]
 
 
 class Sounds:
-    """Both sides of a row as sound."""
+    """Return both sides of a row as sound."""
 
     def __init__(self, seen: RowTensors) -> None:
         reference, candidate = seen.tensor("reference"), seen.tensor("candidate")
@@ -92,5 +92,5 @@ def draw_spectrogram(sounds: TheseSounds, side: Heard) -> Response:
 
 
 def _drawn(found: Peaks) -> dict[str, Any]:
-    """All channels in one line."""
+    """Mix all channels down to one."""
     return {"low": found.low.min(axis=0).tolist(), "high": found.high.max(axis=0).tolist()}

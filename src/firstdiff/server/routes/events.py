@@ -16,7 +16,7 @@ from firstdiff.store.uploads import UnknownError
 
 router = APIRouter()
 _LOOK_EVERY = 0.15
-_QUIET_LOOKS = 100  # a comment after this many keeps proxies and browsers from giving up
+_QUIET_LOOKS = 100  # polls without news before a comment is sent, which keeps proxies and browsers connected
 _STILL_HERE = ": still here\n\n"
 _OVER = ("done", "failed", "cancelled")
 
@@ -65,14 +65,14 @@ async def _arriving(context: Context, upload: str, request: Request) -> AsyncIte
 
 
 async def _events(context: Context, comparison: str, request: Request) -> AsyncIterator[str]:
-    """The store is what is asked, so that it does not matter which server runs the comparison."""
+    """Poll the store, so that any server may run the comparison."""
     state: tuple[str, str] | None = None
     progress = None
     quiet = 0
     while not await request.is_disconnected() and not context.jobs.closing:
         try:
             entry: Entry = await run_in_threadpool(context.store.entry, comparison)
-        except UnknownError:  # deleted meanwhile
+        except UnknownError:  # deleted in the meantime
             return
         if (entry.state, entry.name) != state:
             state = entry.state, entry.name

@@ -38,7 +38,7 @@ _FIRST = 10
 
 
 def detail_of(opened: OpenSides, pair: Pair, third: str | None) -> dict[str, Any]:
-    """The fields of `wire.RowDetail` beside the pair."""
+    """Return the fields of `schemas.RowDetail` beside the pair."""
     notices: list[str] = []
     values = {
         side: _first_values(opened, side, info, notices)
@@ -54,13 +54,13 @@ def detail_of(opened: OpenSides, pair: Pair, third: str | None) -> dict[str, Any
 
 
 def exact_text(values: np.ndarray) -> tuple[str, ...]:
-    """Every element of an array with all its digits."""
+    """Format every element of an array with all its digits."""
     flat = values.reshape(-1)
     return tuple(exact(scalar(flat[place : place + 1])) for place in range(flat.size))
 
 
 def _first_values(opened: OpenSides, side: str, info: TensorInfo | None, notices: list[str]) -> tuple[str, ...] | None:
-    """None where they cannot be read, which is noticed."""
+    """Return the values; None with a notice where they cannot be read."""
     if info is None:
         return None
     if side in opened.errors:
@@ -76,7 +76,7 @@ def _first_values(opened: OpenSides, side: str, info: TensorInfo | None, notices
 
 
 def _histogram(pair: Pair) -> Histogram | None:
-    """Differences by octave, scaled up where they were sampled."""
+    """Return the histogram of differences by octave, scaled up if sampled."""
     if pair.envelope is None or pair.metrics is None or not pair.envelope.sampled:
         return None
     scale = pair.envelope.elements / pair.envelope.sampled
@@ -156,13 +156,13 @@ def follow_element(comparison: str, context: Shared, row: int, at: str) -> Respo
 
 
 def _key_pattern(line: dict[str, Any]) -> str:
-    """The key with its layer left out."""
+    """Replace the layer in a key by `*`."""
     key = str(line["key"])
     return key if line["layer"] is None else re.sub(rf"(?<!\d)0*{line['layer']}(?!\d)", "*", key, count=1)
 
 
 def _layer_point(seen: RowTensors, line: dict[str, Any], at: str) -> dict[str, Any] | None:
-    """None where the tensor of that layer has no such element."""
+    """Return the element in a row; None where its tensor has no such element."""
     try:
         reference, candidate = seen.both()
         cut = Cut.parse(at, reference.shape)
@@ -180,7 +180,7 @@ def _layer_point(seen: RowTensors, line: dict[str, Any], at: str) -> dict[str, A
 
 
 def _third_value(seen: RowTensors, cut: Cut) -> float | None:
-    """None where there is none, or it cannot be read: the other two are followed all the same."""
+    """Return the element of the third tensor; None where there is none or it cannot be read."""
     try:
         source = seen.third_aligned()
         return None if source is None else _element_value(source, cut)

@@ -64,7 +64,7 @@ def _uploads_of(entry: Entry) -> set[str | None]:
 
 
 async def _body(request: Request) -> bytes:
-    """The piece in memory, as long as it is one."""
+    """Read a piece into memory, up to the size of one."""
     data = bytearray()
     async for part in request.stream():
         data += part

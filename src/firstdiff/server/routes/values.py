@@ -46,7 +46,7 @@ from firstdiff.viewing import (
 )
 from firstdiff.viewing.mapping import held
 
-# smaller planes are pooled faster than they are found on disk
+# smaller planes are pooled faster than read from the cache on disk
 _KEPT_FROM = 4 << 20
 _MOST_KEPT = 512
 
@@ -54,7 +54,7 @@ _MOST_KEPT = 512
 def cached_overview(
     folder: Path, label: str, sources: tuple[Source, ...], at: str, rows: int, columns: int
 ) -> np.ndarray:
-    """As `viewing.overview`; what was computed before is taken from disk as long as the files are the same.
+    """Pool a plane as `viewing.overview` does, cached on disk while the files are unchanged.
 
     folder: where they are kept
     label: tells this tensor from all others that share the folder
@@ -74,7 +74,7 @@ def cached_overview(
 
 
 def _keep(file: Path, cells: np.ndarray) -> None:
-    """Losing one costs only the time to compute it again."""
+    """Write a cached overview; a failure costs only the time to compute it again."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
@@ -201,7 +201,7 @@ def histogram_row(
 
 @router.get("/scatter", response_class=Response)
 def scatter_row(seen: ThisRow, at: str | None = None, count: Annotated[int, Query(ge=1, le=65_536)] = 4096) -> Response:
-    """A column for each side: reference, candidate and, where it has their layout, the third."""
+    """Return a column for each side: reference, candidate and, in the same layout, the third."""
     sources: tuple[Source, ...] = seen.both()
     third = seen.third_if_readable()
     sources = sources if third is None else (*sources, third)
@@ -239,7 +239,7 @@ def export_row(
 
 
 def _of_side(seen: RowTensors, side: SideOrDifference) -> tuple[Source, ...]:
-    """The source of a side, or the two whose difference is asked for."""
+    """Return the source of a side, or both for their difference."""
     if side == "difference":
         return seen.both()
     if side == "third_difference":

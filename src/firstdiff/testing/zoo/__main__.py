@@ -12,7 +12,7 @@ from firstdiff.errors import FirstdiffError
 if TYPE_CHECKING:
     from firstdiff.testing.zoo.planting import Variant
 
-_WIDTH = 120  # of what goes into a file
+_WIDTH = 120  # columns of output that goes into a file
 _SAVED = Path("build/zoo.json")
 
 

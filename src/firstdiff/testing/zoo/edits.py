@@ -16,7 +16,7 @@ Edit = Callable[..., Any]
 
 
 def around_forward(module: nn.Module, around: Callable[..., Any]) -> None:
-    """`around(forward, *args, **kwargs)` runs in place of a module's forward."""
+    """Run `around(forward, *args, **kwargs)` in place of a module's forward."""
     inner = module.forward
     module.forward = lambda *args, **kwargs: around(inner, *args, **kwargs)
 
@@ -33,7 +33,7 @@ def change_output(module: nn.Module, change: Change) -> None:
 
 
 def with_first_tensor(result: Any, change: Change) -> Any:
-    """The same result with its first tensor changed."""
+    """Return a result with its first tensor changed."""
     if isinstance(result, torch.Tensor):
         return change(result)
     if isinstance(result, tuple):
@@ -44,7 +44,7 @@ def with_first_tensor(result: Any, change: Change) -> Any:
 
 
 def edit_function(module: nn.Module, name: str, edit: Edit, *, call: int | None = None) -> None:
-    """One function that a module's own code calls becomes `edit(function, *args, **kwargs)`.
+    """Replace one function called in a module's own code by `edit(function, *args, **kwargs)`.
 
     name: as a capture names it: softmax, add, scaled_dot_product_attention
     call: which of its calls, counted from 0; all if left out
@@ -56,7 +56,7 @@ def edit_function(module: nn.Module, name: str, edit: Edit, *, call: int | None 
 
 
 def _called_by(module: nn.Module) -> Iterator[nn.Module]:
-    """Children that a module's code may call; lists and dicts of modules are not called themselves."""
+    """Return the children that a module's code may call; lists and dicts of modules are not called."""
     for child in module.children():
         if isinstance(child, nn.ModuleList | nn.ModuleDict):
             yield from _called_by(child)
@@ -102,5 +102,5 @@ class _Editing(TorchFunctionMode):
 
 
 def set_weight(module: nn.Module, name: str, values: torch.Tensor) -> None:
-    """A parameter takes other values, and is no longer shared with another module."""
+    """Give a parameter other values, no longer shared with another module."""
     setattr(module, name, nn.Parameter(values.detach().clone(), requires_grad=False))

@@ -45,7 +45,7 @@ class Subject:
     architecture: its name
     model, inputs: copies of the reference's; a fault changes them
     random: decides the layer and the like
-    attempt: how often the fault was found too small; it is planted larger each time
+    attempt: number of times the fault was too small; it is planted larger each time
     """
 
     architecture: str
@@ -55,16 +55,16 @@ class Subject:
     attempt: int = 0
 
     def one_of(self, what: str, fits: Callable[[str, nn.Module], bool]) -> tuple[str, Any]:
-        """A module at random among those that fit, with its name."""
+        """Choose a module at random among those that fit, with its name."""
         found = [(name, module) for name, module in self.model.named_modules() if fits(name, module)]
         return self.choice(what, found)
 
     def of_kind(self, *kinds: str) -> tuple[str, Any]:
-        """A module at random whose class has one of these names."""
+        """Choose a module at random whose class has one of these names."""
         return self.one_of(" or ".join(kinds), lambda _, module: type(module).__name__ in kinds)
 
     def named(self, *ends: str) -> tuple[str, Any]:
-        """A module at random whose name ends so."""
+        """Choose a module at random whose name ends so."""
         return self.one_of(" or ".join(ends), lambda name, _: name.endswith(ends))
 
     def choice(self, what: str, found: Sequence[T]) -> T:
@@ -73,7 +73,7 @@ class Subject:
         return self.random.choice(found)
 
     def stronger(self, first: float, factor: float = 4.0) -> float:
-        """A strength that grows with every attempt."""
+        """Return a strength that grows with every attempt."""
         return float(first * factor**self.attempt)
 
 
@@ -102,7 +102,7 @@ class Fault:
 
 
 def fault(kind: str, *causes: str, on: str, why: str = "", held_out: bool = False) -> Callable[[Plant], Plant]:
-    """Enters a function that plants a mistake as a fault.
+    """Register a function that plants a mistake as a fault.
 
     causes: codes that count as right; several only where they are the same fact, and `why` says so
     on: names of architectures, separated by spaces

@@ -28,7 +28,7 @@ _UNDER_AUTOCAST = "rotary_emb"
 
 
 def exported(built: Built) -> Built:
-    """The exported program, unflattened again so that a capture finds its modules."""
+    """Export a model, unflattened so that a capture finds its modules."""
     with warnings.catch_warnings(), torch.no_grad(), redirect_stdout(StringIO()):
         warnings.simplefilter("ignore")
         names = tuple(name for name, _ in built.model.named_modules() if name and not name.endswith(_UNDER_AUTOCAST))
@@ -37,13 +37,13 @@ def exported(built: Built) -> Built:
 
 
 def without_renumbered(trace: Trace) -> Trace:
-    """Without the inputs of modules under autocast: torch.export drops those not used and numbers the rest anew."""
+    """Remove the inputs of modules under autocast: torch.export drops unused ones and renumbers the rest."""
     kept = (tensor for tensor in trace if tensor.record.role != "input" or not tensor.name.endswith(_UNDER_AUTOCAST))
     return replace(trace, tensors=tuple(kept))
 
 
 def with_mask(built: Built) -> Built:
-    """The causal mask as an input, where a model would make its own by vmap, which an exported program cannot."""
+    """Add the causal mask as an input, where a model makes it by vmap, which cannot be exported."""
     name = _MASKS.get(type(built.model).__name__)
     if name is None:
         return built
@@ -55,7 +55,7 @@ def with_mask(built: Built) -> Built:
 
 
 def cropped(reference: Trace, candidate: Trace, sizes: Mapping[int, int]) -> tuple[Trace, Trace]:
-    """Both traces, the candidate's tensors cropped to what the reference has of them.
+    """Crop the candidate's tensors to the reference's.
 
     sizes: axes of the candidate this long have so many leading places in common with the reference
 
@@ -77,7 +77,7 @@ def cropped(reference: Trace, candidate: Trace, sizes: Mapping[int, int]) -> tup
 
 
 def _common_part(values: np.ndarray, shape: tuple[int, ...], sizes: Mapping[int, int]) -> np.ndarray | None:
-    if values.ndim != len(shape) or not shape:  # a lone number may be a length
+    if values.ndim != len(shape) or not shape:  # a scalar may be a length
         return None
     for axis, wanted in enumerate(shape):
         given = values.shape[axis]
@@ -97,7 +97,7 @@ def _common_part(values: np.ndarray, shape: tuple[int, ...], sizes: Mapping[int,
 
 
 def _factors(given: int, inner: int, wanted: int, short: int) -> tuple[int, int]:
-    """A batch is the outer part of an axis that was flattened, tokens are the inner one."""
+    """Return how a flattened axis splits: the batch is its outer part, tokens are the inner one."""
     return (inner, given // inner) if short == 1 else (wanted // short, inner)
 
 
@@ -144,7 +144,7 @@ class Way:
 
 
 def healthy_pairs(ways: Collection[str] = (), architectures: Collection[str] = (), seed: int = 0) -> list[HealthyPair]:
-    """Every way with every architecture it makes sense for, with two sets of weights.
+    """Return every way with every architecture it applies to, with two sets of weights.
 
     ways, architectures: only these; all if left out
     """
@@ -228,7 +228,7 @@ def _exported(pair: HealthyPair, folder: Path) -> Sides:
 
 
 def _half(built: Built) -> Built:
-    """In bfloat16, but for what careful users keep in float32: rotary frequencies, spectrograms, time steps."""
+    """Convert to bfloat16, except rotary frequencies, spectrograms and time steps."""
     kept = {name: module for name, module in built.model.named_modules() if name.endswith(("rotary_emb", "mel"))}
     wide = {name: {part: values.clone() for part, values in found.named_buffers()} for name, found in kept.items()}
     model = built.model.to(torch.bfloat16)

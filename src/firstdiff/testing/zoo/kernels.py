@@ -19,7 +19,7 @@ _aten = torch.ops.aten
 
 
 class OtherKernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Inside a `with`, operations that add many numbers up add them in another order.
+    """Sum in another order in all operations inside the `with`.
 
     seed: chooses the order
     """
@@ -50,7 +50,7 @@ def _is_float(args: tuple[Any, ...]) -> bool:
 
 
 def _mm(order: Order, function: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
-    if a.shape[-1] == 1:  # positions by frequencies: no order to change, but a table may be rounded otherwise
+    if a.shape[-1] == 1:  # positions by frequencies have no order to change, but a table may be rounded differently
         return nudged(function(a, b))
     p = order(a.shape[-1])
     return function(a[..., p], b[..., p, :])
@@ -121,7 +121,7 @@ def _is_wide(value: Any) -> bool:
 
 
 def _embedding(_: Order, function: Any, weight: torch.Tensor, *rest: Any) -> torch.Tensor:
-    """A table that came through another file: half precision is stored exactly, wider types round."""
+    """Return a table as if stored in another file: half precision is exact, wider dtypes round."""
     found: torch.Tensor = function(weight, *rest)
     return nudged(found) if found.element_size() > 2 else found
 

@@ -33,19 +33,19 @@ from firstdiff.trace import Tensor, Trace
 
 
 class Folder:
-    """A new temporary folder; it goes when nothing refers to it any more, or with the process."""
+    """A temporary folder, removed when nothing refers to it, or with the process."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="firstdiff-zoo-"))
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-_ALLOWED_STEPS = 256  # of float32: what the default tolerance allows
-_FILL_VALUE = 1e30  # what masks put in place of minus infinity: no part of how large values are
+_ALLOWED_STEPS = 256  # eps of float32 that the default tolerance allows
+_FILL_VALUE = 1e30  # masks use larger values in place of infinity, which are no part of the scale
 
 
 def excess(reference: np.ndarray, candidate: np.ndarray) -> float:
-    """The greatest difference in units of the default tolerance of float32; infinite where any difference counts.
+    """Return the greatest difference in units of float32's default tolerance; infinite where any difference counts.
 
     Axes of length 1 may be left out. Where one side is longer, what both have is judged: the rest is coverage.
     """
@@ -83,8 +83,8 @@ VARIANTS: tuple[Variant, ...] = ("full", "stripped")
 _LEFT_OUT = frozenset({"param", "buffer"})
 _WEIGHTS = 3
 _ATTEMPTS = 8
-LARGE_ENOUGH = 4.0  # units of the tolerance, where the fault shows first
-VISIBLE = 0.25  # less may or may not be seen on top of the noise
+LARGE_ENOUGH = 4.0  # in units of the tolerance, at the tensor where the fault shows first
+VISIBLE = 0.25  # less may be hidden by noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +106,11 @@ class Planted:
     folder: Folder = field(repr=False, compare=False)
 
     def side(self, variant: Variant) -> Trace:
-        """The candidate: as captured, or as a port in another language would record it."""
+        """Return the candidate as captured, or as a port in another language would record it."""
         return self.candidate if variant == "full" else stripped(self.candidate)
 
     def write(self, folder: Path, variant: Variant = "full") -> tuple[Path, Path]:
-        """Both traces as folders on disk, for tools that read files."""
+        """Write both traces as folders, for tools that read files."""
         reference, candidate = folder / "reference.trace", folder / "candidate.trace"
         shutil.copytree(self.reference.path, reference)
         shutil.copytree(self.candidate.path, candidate)
@@ -119,7 +119,7 @@ class Planted:
         return reference, candidate
 
     def first_visible(self, partners: Mapping[str, str] | None = None) -> tuple[Tensor | None, float]:
-        """The first tensor of the reference in which the fault can be seen, and how well, in units of the tolerance.
+        """Find the first tensor in which the fault is visible, and its size in units of the tolerance.
 
         partners: what the candidate calls each tensor, if not by the same key; what is left out has no partner
         """
@@ -135,7 +135,7 @@ class Planted:
 
 
 def plant(case: Case) -> Planted:
-    """Both traces of a case: the reference's, and that of a copy with the fault, run on other kernels.
+    """Capture both traces of a case: the reference's, and that of a faulty copy on other kernels.
 
     A fault too small to count where it shows first is planted again, larger and elsewhere.
     """
@@ -160,7 +160,7 @@ def _planted(case: Case, attempt: int) -> Planted:
 
 
 def traced(built: Built, path: Path, kernels: AbstractContextManager[Any] | None = None) -> Trace:
-    """The trace of one call, with capture's defaults."""
+    """Capture one call with the default options."""
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore", DeprecationWarning)
         with kernels or nullcontext(), capture(built.model, path):
@@ -183,14 +183,14 @@ def _strip_lines(path: Path) -> None:
 
 
 def _moved(values: Any) -> Any:
-    """A picture or a sound came through another file: its last bits differ. A lone number, such as a time, is exact."""
+    """Change the last bits of a picture or a sound, as another file would; scalars stay exact."""
     many = isinstance(values, torch.Tensor) and values.is_floating_point() and values.ndim > 1
     return nudged(values) if many else values
 
 
 @lru_cache(maxsize=64)
 def _reference(architecture: str, seed: int) -> tuple[Built, Trace]:
-    """Captured once in a process; its folder goes with the process."""
+    """Capture the reference once in a process."""
     built = ARCHITECTURES[architecture].build(seed)
     folder = Folder()
     _folders.append(folder)

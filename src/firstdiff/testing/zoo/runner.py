@@ -28,7 +28,7 @@ _TABLES: tuple[Mapping[str, object], ...] = (FAULTS, ARCHITECTURES, WAYS)
 def selected(
     only: Collection[str] = (), seed: int = 0, *, held_out: bool = False
 ) -> tuple[list[Case], list[HealthyPair]]:
-    """Cases and healthy pairs.
+    """Select cases and healthy pairs.
 
     only: names of faults, architectures and ways of running a healthy pair; everything if left out
     held_out: the cases that were kept apart, instead of the others
@@ -47,7 +47,7 @@ def selected(
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One comparison of a case, and how long it took."""
+    """One comparison of a case, and its time."""
 
     outcome: Outcome
     seconds: float

@@ -131,13 +131,13 @@ class Score:
 
     @property
     def honesty(self) -> float | None:
-        """Of the causes stated with a confidence of 0.9 or more, how many are right."""
+        """Share of right causes among those stated with a confidence of 0.9 or more."""
         return self.confidently_right / self.confident if self.confident else None
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One thing that is asked for, and what was reached; None where nothing was run that would tell."""
+    """A required figure and the one reached; None where nothing was run to measure it."""
 
     what: str
     wanted: float

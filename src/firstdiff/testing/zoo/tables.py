@@ -26,7 +26,7 @@ def show(
     variants: Sequence[Variant],
     reached: Sequence[Target],
 ) -> None:
-    """Tables by fault and by architecture, what went wrong, and the totals."""
+    """Print tables by fault and by architecture, the failures, and the totals."""
     if outcomes:
         _table(console, "fault", _grouped(outcomes, by="kind"), variants)
         _table(console, "architecture", _grouped(outcomes, by="architecture"), variants)
@@ -41,7 +41,7 @@ def show(
 
 
 def save(path: Path, runs: Sequence[Run], healthy: Sequence[HealthyOutcome], reached: Sequence[Target]) -> None:
-    """Everything as JSON."""
+    """Save everything as JSON."""
     content = {
         "targets": [asdict(target) | {"met": target.met} for target in reached],
         "cases": [_plain(run) for run in runs],
@@ -83,7 +83,7 @@ def _table(console: Console, what: str, groups: dict[str, list[Outcome]], varian
 
 
 def _instead(outcomes: Iterable[Outcome]) -> str:
-    """The most frequent wrong first causes."""
+    """Return the most frequent wrong first causes."""
     wrong = [outcome.stated[0][0] if outcome.stated else "nothing" for outcome in outcomes if outcome.rank != 1]
     often = sorted(set(wrong), key=lambda cause: (-wrong.count(cause), cause))
     return ", ".join(f"{cause} x{wrong.count(cause)}" for cause in often[:3])

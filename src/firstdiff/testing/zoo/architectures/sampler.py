@@ -12,7 +12,7 @@ TIMES = (40, 31, 22, 13, 4)
 
 
 class Schedule(nn.Module):
-    """The signal power at each training step, for linearly spaced betas."""
+    """Return the signal power at each training step, for linearly spaced betas."""
 
     def forward(self) -> torch.Tensor:
         betas = torch.linspace(1e-4, 0.02, TRAINED) * (1000 / TRAINED)
@@ -20,14 +20,14 @@ class Schedule(nn.Module):
 
 
 class Noising(nn.Module):
-    """Signal and noise by their weights."""
+    """Mix signal and noise by their weights."""
 
     def forward(self, picture: torch.Tensor, noise: torch.Tensor, left: torch.Tensor) -> torch.Tensor:
         return left.sqrt() * picture + (1 - left).sqrt() * noise
 
 
 class Denoiser(nn.Module):
-    """The noise in a picture, by what time it is."""
+    """Predict the noise in a picture at a time step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Denoiser(nn.Module):
 
 
 class Step(nn.Module):
-    """DDIM: the signal that the model sees, and its noise, mixed anew for the next time."""
+    """A DDIM step: predicted signal and noise, mixed for the next time."""
 
     def forward(
         self, x: torch.Tensor, predicted: torch.Tensor, left: torch.Tensor, left_next: torch.Tensor

@@ -16,7 +16,7 @@ _EMBEDDING_STD = 0.7
 
 
 def randomise(model: nn.Module, seed: int) -> None:
-    """Trained-like weights: norms near but not at 1, biases that are not 0, activations of about unit size."""
+    """Fill a model with trained-like weights: norms near 1, biases not 0, activations of about unit size."""
     generator = torch.Generator().manual_seed(seed)
     done: set[int] = set()
     for module in model.modules():
@@ -25,7 +25,7 @@ def randomise(model: nn.Module, seed: int) -> None:
                 done.add(id(values))
                 _fill(module, name, values.data, generator)
     for found in model.modules():
-        if type(found).__name__ == "T5Attention":  # does not scale its scores: its weights do
+        if type(found).__name__ == "T5Attention":  # its weights scale the scores, as in trained models
             found.q.weight.data *= found.key_value_proj_dim**-0.5  # type: ignore[union-attr,operator]
     for name, buffer in model.named_buffers():
         if name.endswith(("running_mean", "running_var")):
@@ -43,7 +43,7 @@ def _fill(module: nn.Module, name: str, values: torch.Tensor, generator: torch.G
 
 
 def _fan_in(module: nn.Module, values: torch.Tensor) -> int:
-    if type(module).__name__ == "Conv1D":  # transformers' own: inputs first
+    if type(module).__name__ == "Conv1D":  # of transformers, with inputs first
         return values.shape[0]
     if isinstance(module, nn.ConvTranspose1d):
         return values.shape[0] * values.shape[2] // module.stride[0]
@@ -52,7 +52,7 @@ def _fan_in(module: nn.Module, values: torch.Tensor) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A model ready to run, and what it is given."""
+    """A model ready to run, and its inputs."""
 
     model: nn.Module
     inputs: dict[str, Any]
@@ -76,7 +76,7 @@ class Architecture:
     held_out: bool = False
 
     def build(self, seed: int, batch: int = 2) -> Built:
-        """The model and its inputs, the same for the same seed."""
+        """Build the model and its inputs, the same for the same seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = self.model().eval()

@@ -102,7 +102,7 @@ def _tokens(generator: torch.Generator, batch: int) -> torch.Tensor:
 
 
 def _transformers() -> Any:
-    """Loaded when the first model is built: it takes seconds."""
+    """Import transformers when the first model is built: it takes seconds."""
     return import_module("transformers")
 
 

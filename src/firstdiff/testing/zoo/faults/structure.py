@@ -15,7 +15,7 @@ BLOCKS = (
     *("GPT2Block", "LlamaDecoderLayer", "WhisperEncoderLayer", "ViTLayer", "Block", "MixtralDecoderLayer"),
     *("BertLayer", "Residual"),
 )
-# which calls of `add` in a module's code are residuals, and which operand is the branch
+# the residual calls of `add` in a module's code, and the operand that is the branch
 _RESIDUALS: dict[str, dict[int, int]] = {
     **{"GPT2Block": {0: 0, 1: 1}, "LlamaDecoderLayer": {0: 1, 1: 1}, "MixtralDecoderLayer": {0: 1, 1: 1}},
     **{"WhisperEncoderLayer": {0: 1, 1: 1}, "WhisperDecoderLayer": {0: 1, 1: 1, 2: 1}, "Residual": {0: 1}},
@@ -70,11 +70,11 @@ def norm_twice(subject: Subject) -> Site:
 
 @fault("output of an earlier layer", "values.stale", on="gpt2 llama bert whisper vit t5 diffusion moe")
 def stale(subject: Subject) -> Site:
-    """A buffer that was not written again: a layer gives back what its namesake before it did."""
+    """Make a layer return the output of its namesake before: a buffer that was not written again."""
     namesakes: dict[str, list[tuple[str, Any]]] = {}
     for name, module in subject.model.named_modules():
         kind = type(module).__name__
-        # an expert is given other tokens than its namesake
+        # experts are given different tokens
         if "experts" not in name and any(part in kind for part in _KEPT):
             namesakes.setdefault(re.sub(r"\d+", "#", name), []).append((name, module))
     alike = subject.choice("layer with a namesake", [found for found in namesakes.values() if len(found) > 1])
