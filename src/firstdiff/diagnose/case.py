@@ -22,12 +22,12 @@ from firstdiff.ops.residuals import fit_limit
 from firstdiff.trace import Tensor
 
 MOST_ELEMENTS = 1 << 16
-# fewer tokens than this tell little about masks, positions and shifts
+# the fewest tokens that tell masks, positions and shifts apart
 _KEPT_OF_AN_AXIS = 64
 
 
 def part_to_look_at(shape: tuple[int, ...], worst: Sequence[int] = (), most: int = MOST_ELEMENTS) -> tuple[slice, ...]:
-    """Slices that leave at most about `most` elements; the last axis stays whole, the first are cut first.
+    """Choose slices that leave at most about `most` elements; the last axis stays whole, the first are cut first.
 
     worst: the index of an element that must be in the part; the part is the leading one if it is, or if none is given
     """
@@ -48,7 +48,7 @@ def part_to_look_at(shape: tuple[int, ...], worst: Sequence[int] = (), most: int
 
 
 def first_nonfinite(candidate: np.ndarray, reference: np.ndarray) -> tuple[int, ...] | None:
-    """The index of the first NaN or Inf of one side where the other has a number, found slice by slice."""
+    """Find the first NaN or Inf of one side where the other has a number, slice by slice."""
     for at in range(len(candidate)) if candidate.ndim > 1 else ():
         inner = first_nonfinite(candidate[at], reference[at])
         if inner is not None:
@@ -60,7 +60,7 @@ def first_nonfinite(candidate: np.ndarray, reference: np.ndarray) -> tuple[int, 
 
 
 def part_in_words(shape: tuple[int, ...], part: tuple[slice, ...]) -> str | None:
-    """None where the part is the whole."""
+    """Describe a part of a tensor; None where it is the whole."""
     cut = [
         f"{'the first ' if taken.start == 0 else f'{taken.start} to '}{taken.stop} of {size} along axis {axis}"
         for axis, (size, taken) in enumerate(zip(shape, part, strict=True))
@@ -69,7 +69,7 @@ def part_in_words(shape: tuple[int, ...], part: tuple[slice, ...]) -> str | None
     return " and ".join(cut) or None
 
 
-# a candidate whose own inputs are known is held to this part of what a single operation may leave over at most
+# with its own inputs known, a candidate must come within this part of an operation's limit
 _OWN_INPUTS_SHARE = 0.5
 _FEW_BEFORE = 4
 
@@ -111,7 +111,7 @@ class Case:
         self.nearby = Nearby(scene, place, self.part)
 
     def _worst(self) -> tuple[int, ...]:
-        """The index of what is furthest off: the first NaN or Inf that only the candidate has, if there is any."""
+        """Index of the largest difference, or of the first NaN or Inf that only the candidate has."""
         metrics, sources = self.row.metrics, self.row.sources
         if metrics is None:
             return ()
@@ -122,7 +122,7 @@ class Case:
 
     @property
     def slot(self) -> str:
-        """The slot among the inputs or outputs of its call."""
+        """Slot among the inputs or outputs of its call."""
         return self.row.record.slot if self.row.record else ""
 
     @property
@@ -137,12 +137,12 @@ class Case:
 
     @cached_property
     def candidate_attrs(self) -> Mapping[str, Any]:
-        """The candidate's recorded attributes; none in a port that does not record them. Evidence, never proof."""
+        """The candidate's recorded attributes, if any; evidence, never proof."""
         return self._scene.attrs(self._place, "candidate")
 
     @cached_property
     def dtype(self) -> np.dtype:
-        """The coarser of both sides' types."""
+        """The coarser dtype of both sides."""
         assert self.row.sources, "only what is comparable has values in one layout"
         return max((source.dtype for source in self.row.sources), key=dtypes.eps_of)
 
@@ -203,7 +203,7 @@ class Case:
         if self.own_inputs:
             steps = min(steps, _OWN_INPUTS_SHARE * fit_limit(self.dtype))
         if self.row.systematic is not None and self.row.systematic.failed:
-            # each element may be within rounding, yet all of them together are not
+            # every element may be within rounding while all together are not
             steps = min(steps, noise_steps(self.expected, self.candidate, self.dtype, self.own_inputs))
             floor = Floor(self.candidate, self.dtype, steps)
             return self._stricter(steps) if floor.fit(self.expected).reaches_floor else floor
@@ -227,11 +227,11 @@ class Case:
 
     @cached_property
     def unexplained(self) -> Fit:
-        """The fit of `expected`, before any explanation."""
+        """Fit of `expected`, before any explanation."""
         return self.fit(self.expected)
 
     def falls_to(self, fit: Fit) -> str:
-        """The second half of a sentence of evidence: what a change does to the greatest difference."""
+        """Say to what the greatest difference falls: the second half of a sentence of evidence."""
         if self.floor.rounded_once and fit.reaches_floor:
             worst = self.unexplained.worst
             return f"the difference falls from {worst:.2g} times what one rounding leaves to within one rounding"
@@ -250,16 +250,16 @@ class Case:
 
     @cached_property
     def sources(self) -> tuple[Both, ...]:
-        """Every compared tensor the row was computed from, as far as the records tell."""
+        """Compared tensors the row was computed from, as recorded."""
         return tuple(self._both(at) for at in self._scene.graph.compared[self._place].rows)
 
     @property
     def sources_guessed(self) -> bool:
-        """The records do not tell what the row was computed from: `sources` are what came before it."""
+        """True if no inputs were recorded, and `sources` are the rows before."""
         return self._scene.graph.compared[self._place].guessed
 
     def before(self) -> tuple[Both, ...]:
-        """The few compared rows that stand just before this one, the nearest first."""
+        """Return the few compared rows just before this one, the nearest first."""
         places = range(self._place - 1, max(-1, self._place - 1 - _FEW_BEFORE), -1)
         return tuple(self._both(at) for at in places if not self._scene.rows[at].is_evidence)
 
@@ -274,7 +274,7 @@ class Case:
 
     @cached_property
     def candidate_operands(self) -> Mapping[str, Tensor]:
-        """The tensors that the candidate's own node read, by slot, whatever the reference has in their place."""
+        """Tensors that the candidate's own node read, by slot."""
         return self._operands(self.row.candidate, 1)
 
     def reference_operand(self, slot: str) -> np.ndarray | None:
@@ -282,7 +282,7 @@ class Case:
         return as_recorded(self._operands(self.row.reference, 0).get(slot))
 
     def sources_of(self, tensor: Tensor) -> tuple[Tensor | None, ...]:
-        """The tensors of the candidate that one of its tensors was computed from."""
+        """Return the tensors that a tensor of the candidate was computed from."""
         return tuple(self._scene.by_seq[1].get(seq) for seq in tensor.record.sources)
 
     def _operands(self, tensor: Tensor | None, side: int) -> dict[str, Tensor]:
@@ -293,7 +293,7 @@ class Case:
         return {str(slot): item for slot, item in zip(slots, found, strict=True) if item is not None}
 
     def hidden(self) -> Iterator[Case]:
-        """Rows that lead to this one and were let pass, and yet are not what they should be, the earliest first."""
+        """Matching rows before this one that carry an error within their tolerance, the earliest first."""
         if not self.own_inputs or self.fit(self.reference).reaches_floor:
             return
         for at in sorted(self.nearby.let_pass()):
@@ -306,7 +306,7 @@ class Case:
         return Floor(values, self.dtype, default_factor(*(source.dtype for source in self.row.sources or ())))
 
     def after(self, predicted: np.ndarray | None, operation: Operation | None) -> Case:
-        """The same case with one cause taken away, to look for a second."""
+        """Return the case with one cause taken away, to look for a second."""
         rest = Case(self._scene, self._place, (operation,) if operation else ())
         if predicted is not None:
             rest.__dict__["_expected"] = (predicted, self.own_inputs)

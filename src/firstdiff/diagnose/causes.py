@@ -29,7 +29,7 @@ it with --align."""
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The help page of a cause.
+    """A help page of a cause.
 
     code: as a diagnosis states it
     title: one sentence
@@ -42,7 +42,7 @@ class Page:
 
 
 def pages(hypotheses: Iterable[Hypothesis] | None = None) -> tuple[Page, ...]:
-    """A page for every code, by code.
+    """Return the pages of all codes, by code.
 
     hypotheses: those of the hook if left out
     """
@@ -59,7 +59,7 @@ def pages(hypotheses: Iterable[Hypothesis] | None = None) -> tuple[Page, ...]:
 
 
 def page_of(code: str) -> Page:
-    """The page of one cause; UsageError names those that are nearly it."""
+    """Return the page of one cause; UsageError suggests similar codes."""
     known = {page.code: page for page in pages()}
     if code not in known:
         raise UsageError(f"no cause is called {code!r}{did_you_mean(code, known)}; `firstdiff causes` lists them")

@@ -1,4 +1,4 @@
-"""Replay an operation with something changed, and solve for the change that fits."""
+"""Replay a changed operation, and solve for the change that fits."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Counterfactual(Hypothesis):
         """Yield the operations that the candidate may have computed instead."""
 
     def test(self, case: Case) -> Iterator[Explanation]:
-        """Each variant against what the candidate has."""
+        """Fit each variant to the candidate's values."""
         for operation in case.operations:
             if self._knows(operation):
                 for variant in self.variants(Trial(case, operation)):
@@ -115,7 +115,7 @@ _GOLDEN = 0.6180339887498949
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solved:
-    """The value that fits best; `usual` if it is one of those models use, which need not be fitted."""
+    """The value that fits best; `usual` if models use it, so that nothing was fitted."""
 
     value: float
     fit: Fit
@@ -124,7 +124,7 @@ class Solved:
 
 
 def solve_setting(trial: Trial, setting: str, *, usual: Iterable[float], low: float, high: float) -> Solved | None:
-    """The value of a setting with which the candidate fits best: a usual one if one fits, else one searched for.
+    """Find the value of a setting that fits the candidate best: a usual one if one fits, else by search.
 
     low, high: the search is logarithmic between the two
     """
@@ -143,7 +143,7 @@ def solve_setting(trial: Trial, setting: str, *, usual: Iterable[float], low: fl
 
 
 def _golden(trial: Trial, setting: str, low: float, high: float) -> Solved | None:
-    """Golden-section search over the logarithm."""
+    """Search the minimum by golden section over the logarithm."""
     left, right = log(low), log(high)
     best: Solved | None = None
     inner = right - _GOLDEN * (right - left), left + _GOLDEN * (right - left)

@@ -19,22 +19,22 @@ from firstdiff.locate.operands import Values
 from firstdiff.schema import Diagnosis, Note, NoteCode
 
 MOST_SHOWN = 5
-# an explanation that does not reach the floor must take away this part of the difference to be told at all
+# explanations above the noise floor must remove this part of the difference to be reported
 _WORTH_TELLING = 0.5
-# how often an explanation of each kind that fits, and has no rival, is the cause
+# confidence of an explanation of each kind that fits and has no rival
 _TRUST = {Specific.SYMPTOM: 0.8, Specific.FORM: 0.88, Specific.MISTAKE: 0.98}
 _TRUST_PARTLY = 0.6
-# every mistake has a form that fits as well; that a mistake fits where only the form is true is rare
+# of two that fit, the more specific is preferred: every mistake also fits its own form, rarely the reverse
 _AGAINST_RIVALS = {Specific.SYMPTOM: 1.0, Specific.FORM: 4.0, Specific.MISTAKE: 100.0}
 _DIGITS = 2
-# what is less likely than this explains nothing
+# explanations less likely than this are dropped
 _LEAST_CONFIDENCE = 0.05
-# beside one that explains everything, and is this likely, what explains a part says nothing
+# partial explanations are dropped beside a complete one that is this likely
 _SETTLED = 0.8
 
 
 def ranked(found: Iterable[Explanation], unexplained: Fit, elements: int) -> tuple[Explanation, ...]:
-    """Those worth telling, one for each cause, the likeliest first; what a better one implies is left out.
+    """Return the explanations to report, one for each cause, the likeliest first, without those a better one implies.
 
     unexplained: what there was to explain
     elements: how many values the fits are over
@@ -91,7 +91,7 @@ def confidence(one: Explanation, order: Sequence[Explanation], unexplained: Fit,
 
 
 def explained(fit: Fit, unexplained: Fit) -> float:
-    """The part of the difference that a fix takes away, 0 to 1."""
+    """Return the part of the difference that a fix takes away, 0 to 1."""
     if unexplained.rms == 0:
         return 0.0
     if unexplained.rms == inf:
@@ -122,15 +122,15 @@ def _key(one: Explanation, elements: int) -> tuple[bool, int, float, float]:
     return False, -int(one.specific), -_weight(one), one.fit.rms
 
 
-# places in the code where errors are introduced; more than this is one fault everywhere
+# sites diagnosed; more than this are one fault everywhere
 _MOST_SITES = 12
-# a first cause must take away this part of the difference before a second is looked for
+# part of the difference the first cause must remove before a second is searched
 _WORTH_GOING_ON = 0.75
-# what a cause found for a part of an operation loses where one for the whole of it fits
+# least doubt of a cause for a part of an operation where one for the whole fits
 _A_PART_ALONE = 0.75
-# parts of the verdict that come from computing an operation again
+# origins that come from replaying an operation
 _FOUND_ALONE = ("alone", "local")
-# the second of two causes explains less, and comes second
+# the second of two causes explains less and ranks below
 _SECOND = 0.4
 
 
@@ -157,7 +157,7 @@ def diagnose(
     known: Mapping[int, Diagnosis] | None = None,
     has_time: Callable[[], bool] = lambda: True,
 ) -> Diagnosed:
-    """Say what caused the error at every site.
+    """Diagnose the error at every site.
 
     graph: of judged rows, in the order of the reference
     sites: indices of the rows to diagnose, the most urgent first
@@ -193,7 +193,7 @@ def sites_of(located: Located) -> list[int]:
 
 
 class Examined:
-    """One row with every hypothesis tested on it, and on the module around it."""
+    """Every hypothesis tested on one row and on the module around it."""
 
     def __init__(self, cases: Sequence[Case], table: Sequence[Hypothesis]) -> None:
         self._case = cases[0]
@@ -212,7 +212,7 @@ class Examined:
         found = [*self._tested(case), *map(_as_explanation, known)]
         for outer in self._around:
             whole = self._of_the_whole(outer)
-            if whole:  # then a part is not wrong on its own account
+            if whole:  # the whole operation is wrong, and the part only with it
                 found = [replace(one, doubt=max(one.doubt, _A_PART_ALONE)) for one in found]
             found += whole
         if not case.comparable:
@@ -232,7 +232,7 @@ class Examined:
         return ()
 
     def _of_the_whole(self, outer: Case) -> list[Explanation]:
-        """Mistakes in the operation around the row that explain all of what comes out of it."""
+        """Return mistakes in the operation around the row that explain its whole output."""
         if outer.unexplained.reaches_floor:
             return []
         return [one for one in self._tested(outer) if one.specific is Specific.MISTAKE and one.fit.reaches_floor]
@@ -245,12 +245,12 @@ class Examined:
                 yield from found
             except ReadError as error:
                 self._note("other", f"{hypothesis.code} could not be tested on {case.key}: {error}")
-            except Exception as error:  # a stranger's test must not lose the comparison
+            except Exception as error:  # a failing plugin must not end the comparison
                 kind = type(error).__name__
                 self._note("other", f"The test for {hypothesis.code} failed on {case.key} ({kind}: {error})")
 
     def _second(self, case: Case, order: Sequence[Explanation]) -> Iterator[Explanation]:
-        """With the best cause taken away, does another explain the rest?"""
+        """Search a second cause in the rest that the best one leaves."""
         first = order[0]
         if explained(first.fit, case.unexplained) < _WORTH_GOING_ON:
             return
@@ -281,7 +281,7 @@ class Examined:
             )
         failed = case.row.systematic.failed if case.row.systematic else ()
         if any(part.part in _FOUND_ALONE for part in failed):
-            return self._unknown()  # computed again from its own inputs, the row is more than rounding off
+            return self._unknown()  # replayed on its own inputs, the row is off by more than rounding
         if case.own_inputs and not case.fit(case.reference).reaches_floor:
             self._note("no_cause", f"{case.key} is what its own inputs give: the error came in with them")
         else:
@@ -305,7 +305,7 @@ _NOTHING_FITS = Fit(float("inf"), float("inf"), float("inf"))
 
 
 def _cases(scene: Scene, place: int) -> list[Case]:
-    """The row, and the module around it if its code is one known operation, of which the row is a part."""
+    """Return the case of the row, and of the module around it if that is one known operation."""
     row, outer = scene.rows[place], scene.graph.calls.around(place)
     cases = [Case(scene, place)]
     is_part = row.role == "input" or row.is_function

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from firstdiff.diagnose.case import Case
     from firstdiff.diagnose.segment import Operation
 
-# what masks put in place of minus infinity: no part of how large values are
+# masks use larger values in place of infinity, which are no part of the scale
 _FILLER = 1e30
-# the greatest of some ten thousand healthy elements stays within so many deviations
+# the maximum of ten thousand healthy elements stays within this many deviations
 _DEVIATIONS = 6.0
 _LEAST_STEPS = 2.0
 # one rounding is at most half a step
@@ -74,7 +74,7 @@ class Floor:
 
     @np.errstate(all="ignore")
     def fit(self, predicted: np.ndarray) -> Fit:
-        """NaN fits NaN and an infinity itself; another shape, and a number where there is none, fit nowhere."""
+        """Return the fit of a prediction; NaN fits NaN, infinities themselves, another shape nothing."""
         if predicted.shape != self._candidate.shape:
             return Fit(inf, inf, inf)
         difference = np.abs(predicted - self._candidate)
@@ -133,7 +133,7 @@ class Specific(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One way in which a case may have come about, and how well it fits.
+    """A possible cause of a case, and how well it fits.
 
     cause: the code
     fit: what is left over if the candidate was made this way
@@ -179,7 +179,7 @@ class Hypothesis(ABC):
 
     @abstractmethod
     def test(self, case: Case) -> Iterable[Explanation]:
-        """The ways in which the case may have come about by this cause; none where it did not.
+        """Yield the explanations of a case by this cause; none where it does not fit.
 
         What explains nothing need not be left out: the ranking does that.
         """

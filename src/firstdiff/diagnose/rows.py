@@ -20,7 +20,7 @@ from firstdiff.trace import Tensor
 
 @final
 class Scene:
-    """Rows in the order of the reference, what feeds what, and their values."""
+    """Rows in the order of the reference, their graph and their values."""
 
     def __init__(self, graph: RowGraph, values: Values) -> None:
         self.graph = graph
@@ -34,14 +34,14 @@ class Scene:
 
     @cached_property
     def by_seq(self) -> tuple[Mapping[int, Tensor], Mapping[int, Tensor]]:
-        """The tensors of both sides by the time they were recorded, those without a partner too."""
+        """Tensors of both sides in the order of recording, also those without a partner."""
         sides = [row.reference for row in self.rows], [row.candidate for row in self.rows]
         found = [{tensor.record.seq: tensor for tensor in side if tensor is not None} for side in sides]
         one, other = ({seq: tensor for seq, tensor in side.items() if seq is not None} for side in found)
         return one, other
 
     def param_rows(self, place: int) -> dict[str, MeasuredPair]:
-        """The rows of the weights a module or function uses, by the name it has for them."""
+        """Return the rows of the weights of a module or function, by their name in it."""
         record = self.rows[place].record
         if record is None:
             return {}
@@ -54,20 +54,20 @@ class Scene:
 
 
 def as_recorded(tensor: Any) -> np.ndarray | None:
-    """A tensor's values in its own layout and type; None where there are none to read."""
+    """Read a tensor's values in its own layout and dtype; None where there are none."""
     try:
         return None if tensor is None else np.asarray(tensor.values().view())
     except ReadError:
         return None
 
 
-# how far back equal values are looked for
+# rows searched backwards for equal values
 _MOST_EARLIER = 512
-# how many earlier values are tried in the place of an input
+# earlier values tried in place of an input
 _MOST_IN_PLACE = 24
-# how many rows that match are looked at for an error that was let pass
+# matching rows examined for an error within their tolerance
 _MOST_LET_PASS = 24
-# from the scale of scores to their softmax, inputs counted
+# rows from the scale of scores to their softmax, inputs included
 _FEW_STEPS = 8
 
 
@@ -82,7 +82,7 @@ class SiblingTensor:
 
 @dataclass(frozen=True, slots=True)
 class AlternativeOutput:
-    """Two outputs of one call, as the candidate has them: the one that goes into the row, and another of its shape."""
+    """Two outputs of one call of the candidate: the one that feeds the row, and another of its shape."""
 
     key: str
     other_key: str
@@ -128,7 +128,7 @@ class Nearby:
         self._part = part
 
     def earlier(self) -> Iterator[EarlierTensor]:
-        """Rows of the same shape that come before this one, the last first."""
+        """Yield earlier rows of the same shape, the last first."""
         shape = self._row.sources[1].shape if self._row.sources else None
         for at in range(self._place - 1, max(-1, self._place - 1 - _MOST_EARLIER), -1):
             row = self._scene.rows[at]
@@ -138,7 +138,7 @@ class Nearby:
             yield EarlierTensor(row.key, row.name, row.record.op if row.record else None, candidate, reference)
 
     def again(self) -> list[OtherCall]:
-        """The same tensor in the other calls of its module, or at the other steps, in order."""
+        """Return the same tensor in other calls of its module or at other steps, in order."""
         record, role = self._row.record, self._row.role
         if record is None or self._row.is_evidence:
             return []
@@ -173,14 +173,14 @@ class Nearby:
         return False
 
     def beside(self) -> Iterator[SiblingTensor]:
-        """The other inputs of the same call, or the other outputs, that have as many axes as this one."""
+        """Return the other inputs, or outputs, of the call with as many axes."""
         if self._row.record is None or self._row.is_evidence:
             return
         call = self._scene.graph.calls.of(self._place)
         yield from self._as_beside(call.inputs if self._row.role == "input" else call.outputs)
 
     def parts(self) -> Iterator[SiblingTensor]:
-        """For an input that is one of several outputs of a call, the others: what else it might have been given."""
+        """Return the other outputs of the call that an input comes from: what it might have been given instead."""
         if self._row.record is None or self._row.role != "input":
             return
         for at in self._scene.graph.direct[self._place].rows:
@@ -189,7 +189,7 @@ class Nearby:
                 yield from self._as_beside([other for other in outputs if other != at])
 
     def instead(self) -> Iterator[AlternativeOutput]:
-        """For each input that is one of several outputs of a call, the others of its shape that the candidate has."""
+        """Yield, for each input from a call with several outputs, the others of its shape."""
         values = self._scene.values
         slots = values.slots(self._place) if self._row.role != "input" and not self._row.is_evidence else {}
         for given in slots.values():
@@ -202,7 +202,7 @@ class Nearby:
                     yield AlternativeOutput(*keys, own, other)
 
     def overwritten(self) -> Iterator[AlternativeOutput]:
-        """For each input, what the candidate computed before and would fit into the same memory, the last first."""
+        """Yield earlier values of the candidate that would fit into an input's memory, the last first."""
         values, rows = self._scene.values, self._scene.rows
         slots = values.slots(self._place) if self._row.role != "input" and not self._row.is_evidence else {}
         for given in dict.fromkeys(slots.values()):
@@ -233,7 +233,7 @@ class Nearby:
                 yield SiblingTensor(row.key, row.record.slot, doubles(values[self._part]))
 
     def let_pass(self) -> set[int]:
-        """Places of rows that lead to this one and match."""
+        """Return the indices of matching rows that lead to this one."""
         found, left = set[int](), [self._place]
         while left and len(found) < _MOST_LET_PASS:
             for at in self._scene.graph.compared[left.pop(0)].rows:
@@ -257,7 +257,7 @@ class Nearby:
         return self._any_is(op, [at for at in inner if at < place][-_FEW_STEPS:])
 
     def _in_code(self, key: str | None) -> tuple[int, list[int]]:
-        """The place of a row, and of all that the code around it calls."""
+        """Return the indices of a row and of all rows that the code around it calls."""
         rows = self._scene.rows
         place = self._place if key is None else next(at for at, row in enumerate(rows) if row.key == key)
         outer = self._scene.graph.calls.around(place)
