@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from firstdiff.readers import open_trace as open_trace
     from firstdiff.reports.assertion import assert_match as assert_match
     from firstdiff.trace import Trace as Trace
-    from firstdiff.workflows.golden_inputs import load_golden as load_golden
+    from firstdiff.workflows.golden import load_golden as load_golden
     from firstdiff.workflows.onnx_compare import compare_onnx as compare_onnx
 
 # everything public, and where it comes from: imported when first asked for, since most are not needed at once
@@ -34,7 +34,7 @@ _PUBLIC = {
     "compare": "firstdiff.comparing",
     "compare_distributions": "firstdiff.comparing",
     "compare_onnx": "firstdiff.workflows.onnx_compare",
-    "load_golden": "firstdiff.workflows.golden_inputs",
+    "load_golden": "firstdiff.workflows.golden",
     "open_trace": "firstdiff.readers",
     "record": "firstdiff.capturing",
     "tap": "firstdiff.capturing",

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from firstdiff.errors import FirstdiffError
-from firstdiff.workflows.candidate_files import candidate_files
-from firstdiff.workflows.commands import fill, split_command
+from firstdiff.workflows.command import fill, split_command
 from firstdiff.workflows.project import find_project, load_project
 from firstdiff.workflows.project_template import write_project
+from firstdiff.workflows.watch import candidate_files
 from tests.cli.conftest import Done
 from tests.workflows.scratch import scratch_project
 

@@ -182,7 +182,7 @@ class ProjectTools:
 
         component: one stage, or "full"; isolate judges stages on golden inputs, where the port asks for them.
         """
-        from firstdiff.workflows.validating import ValidateOptions, validate_project
+        from firstdiff.workflows.validate import ValidateOptions, validate_project
 
         project = self._project()
         options = ValidateOptions(scope=component, isolate=isolate)
@@ -213,7 +213,7 @@ class ProjectTools:
 
     def plan_next(self) -> NextTask:
         """Return the one next task of the port, from the newest results of validate: what, why, and how to check."""
-        from firstdiff.workflows.planning import newest, next_task, staleness, tasks_of
+        from firstdiff.workflows.plan import newest, next_task, staleness, tasks_of
 
         project = self._project()
         validations = newest(project)

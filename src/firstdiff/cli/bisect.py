@@ -10,7 +10,7 @@ import typer
 from firstdiff.cli.compare import MISMATCH
 
 if TYPE_CHECKING:
-    from firstdiff.workflows.bisecting import Bisection, Probe
+    from firstdiff.workflows.bisect import Bisection, Probe
 
 
 def bisect(
@@ -24,8 +24,8 @@ def bisect(
     """Run both sides with a few tensors recorded at a time, halving the interval that holds the first divergence."""
     from firstdiff.cli.console import say
     from firstdiff.reports.terminal import shown
-    from firstdiff.workflows.bisecting import bisect as search
-    from firstdiff.workflows.bisecting import checkpoints_to_search
+    from firstdiff.workflows.bisect import bisect as search
+    from firstdiff.workflows.bisect import checkpoints_to_search
     from firstdiff.workflows.project import load_project
 
     project = load_project()

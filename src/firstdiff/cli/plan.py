@@ -12,7 +12,7 @@ import typer
 from firstdiff.cli.compare import MISMATCH
 
 if TYPE_CHECKING:
-    from firstdiff.workflows.planning import Task
+    from firstdiff.workflows.plan import Task
     from firstdiff.workflows.project import Project
 
 
@@ -35,8 +35,8 @@ def plan(
     """Write the plan of the port, PLAN.md, from the newest results; your own lines in it stay."""
     from firstdiff.cli.console import say
     from firstdiff.errors import UsageError
+    from firstdiff.workflows.plan import newest, next_task, stage_passes, staleness, tasks_of
     from firstdiff.workflows.plan_file import write_plan
-    from firstdiff.workflows.planning import newest, next_task, stage_passes, staleness, tasks_of
     from firstdiff.workflows.project import load_project
 
     project = load_project()
@@ -73,7 +73,7 @@ def _validate(project: Project) -> str | None:
     """Validate every input set; returns why one could not be, which is the next task then."""
     from firstdiff.cli.console import command_output, warn
     from firstdiff.errors import FirstdiffError
-    from firstdiff.workflows.validating import ValidateOptions, validate_project
+    from firstdiff.workflows.validate import ValidateOptions, validate_project
 
     for inputs in project.input_sets(None):
         try:

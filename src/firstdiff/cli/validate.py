@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from firstdiff.errors import FirstdiffError
     from firstdiff.judge.rules import Rules
     from firstdiff.workflows.project import Project
-    from firstdiff.workflows.validating import ValidateOptions, ValidationRun
+    from firstdiff.workflows.validate import ValidateOptions, ValidationRun
 
 
 def validate(
@@ -47,7 +47,7 @@ def validate(
     """Run the candidate and check what it recorded against golden data. Exit code 0: every component passes."""
     from firstdiff.cli.console import command_output, comparison_progress, write_report
     from firstdiff.cli.validation_report import check_format, render
-    from firstdiff.workflows.validating import ValidateOptions
+    from firstdiff.workflows.validate import ValidateOptions
 
     check_format(format_)  # before the candidate runs
 
@@ -84,7 +84,7 @@ def _again_and_again(once: Callable[[], bool]) -> None:
     from firstdiff.errors import FirstdiffError
     from firstdiff.reports.terminal import shown
     from firstdiff.workflows.project import load_project
-    from firstdiff.workflows.watching import CandidateWatch
+    from firstdiff.workflows.watch import CandidateWatch
 
     files = CandidateWatch(load_project())
     while True:
@@ -104,9 +104,9 @@ def _runs(
 ) -> tuple[list[ValidationRun], FirstdiffError | None]:
     """Validate every input set; returns also the first failure of a candidate that recorded nothing on one of them."""
     from firstdiff.errors import UsageError
-    from firstdiff.workflows.commands import CommandError
+    from firstdiff.workflows.command import CommandError
     from firstdiff.workflows.project import FILE, find_project, load_project
-    from firstdiff.workflows.validating import validate_project, validate_traces
+    from firstdiff.workflows.validate import validate_project, validate_traces
 
     found = find_project()
     if found is None:

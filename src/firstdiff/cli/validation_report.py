@@ -9,7 +9,7 @@ from firstdiff.json_text import to_json
 from firstdiff.reports.github import add_to_summary, annotation
 from firstdiff.reports.sentences import answer, divergence
 from firstdiff.reports.terminal import columns, paint, shown
-from firstdiff.workflows.validating import ValidationRun
+from firstdiff.workflows.validate import ValidationRun
 from firstdiff.workflows.validation import FAILURES, ComponentResult, TensorResult, Validation
 
 FORMATS = ("text", "json", "md", "github")

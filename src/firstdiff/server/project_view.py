@@ -10,7 +10,7 @@ from firstdiff.errors import FirstdiffError
 from firstdiff.judge import NamedRule
 from firstdiff.pairing import map_text
 from firstdiff.server.schemas import OptionsIn
-from firstdiff.workflows.planning import newest, tasks_of
+from firstdiff.workflows.plan import newest, tasks_of
 from firstdiff.workflows.project import Project, load_project
 from firstdiff.workflows.results import Results
 from firstdiff.workflows.validation import FULL, ComponentState, Validation

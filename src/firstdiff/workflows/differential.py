@@ -14,7 +14,7 @@ from firstdiff.comparing import Options, compare_traces
 from firstdiff.errors import FirstdiffError, WriteError
 from firstdiff.judge.rules import Rules
 from firstdiff.schema import Comparison
-from firstdiff.workflows.commands import CommandError, Side, stop_commands
+from firstdiff.workflows.command import CommandError, Side, stop_commands
 from firstdiff.workflows.golden import recorded_trace, run_side
 from firstdiff.workflows.inputs_first import differing_inputs, stated_differences
 from firstdiff.workflows.project import InputSet, Project

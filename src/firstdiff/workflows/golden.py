@@ -14,11 +14,11 @@ from tempfile import mkdtemp
 from typing import Any, Literal
 
 from firstdiff import __version__
-from firstdiff.errors import ReadError, WriteError
+from firstdiff.errors import ReadError, UsageError, WriteError
 from firstdiff.json_text import to_json
 from firstdiff.readers import open_trace
 from firstdiff.trace import HEADER, Trace
-from firstdiff.workflows.commands import Command, CommandError, OnLine, fill, run_command
+from firstdiff.workflows.command import Command, CommandError, OnLine, fill, run_command
 from firstdiff.workflows.digests import Digests, digest_of_text
 from firstdiff.workflows.project import InputSet, Project
 
@@ -130,6 +130,23 @@ def golden_trace(path: Path) -> Trace:
     except OSError as error:
         raise ReadError("does not exist; `firstdiff golden` makes it", str(path)) from error
     return open_trace(path)
+
+
+def load_golden(name: str, otherwise: Any = None) -> Any:
+    """Return a tensor of the golden while `firstdiff validate --isolate` runs, else the value given.
+
+    >>> load_golden("mel", otherwise=[1.0])  # FIRSTDIFF_GOLDEN is not set
+    [1.0]
+
+    name: the tensor's key, as `firstdiff inspect` lists it
+    otherwise: the port's own value; left out, there must be a golden
+    """
+    folder = os.environ.get("FIRSTDIFF_GOLDEN")
+    if folder:
+        return open_trace(folder)[name].values().read()
+    if otherwise is None:
+        raise UsageError(f"there is no golden to take {name!r} from; FIRSTDIFF_GOLDEN, which names it, is not set")
+    return otherwise
 
 
 def changes_since(header: Mapping[str, Any], project: Project, inputs: InputSet, digests: Digests) -> list[Change]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from firstdiff.errors import WriteError
-from firstdiff.workflows.planning import PLAN, Task
+from firstdiff.workflows.plan import PLAN, Task
 from firstdiff.workflows.project import Project
 from firstdiff.workflows.results import write_whole
 from firstdiff.workflows.validation import FAILURES, TensorResult, Validation, first_of

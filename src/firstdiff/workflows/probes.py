@@ -16,8 +16,8 @@ from firstdiff.judge.rules import Rules
 from firstdiff.readers import open_trace
 from firstdiff.schema import Comparison, Pair
 from firstdiff.trace import Trace
-from firstdiff.workflows.commands import OnLine, Side
-from firstdiff.workflows.dependence import Checkpoint
+from firstdiff.workflows.checkpoints import Checkpoint
+from firstdiff.workflows.command import OnLine, Side
 from firstdiff.workflows.golden import run_side
 from firstdiff.workflows.project import InputSet, Project
 from firstdiff.workflows.results import Results

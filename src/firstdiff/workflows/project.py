@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firstdiff.errors import SettingsError, UsageError, did_you_mean
-from firstdiff.workflows.commands import Command, Side, placeholders, split_command
-from firstdiff.workflows.imported_files import program_files
+from firstdiff.workflows.command import Command, Side, placeholders, split_command
+from firstdiff.workflows.program_files import program_files
 
 if TYPE_CHECKING:
     from firstdiff.judge.rules import NamedRule

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from firstdiff.trace import Record
-from firstdiff.workflows.dependence import checkpoints_of
+from firstdiff.workflows.checkpoints import checkpoints_of
 from tests.cli.conftest import Done
 from tests.workflows.scratch import changed, write_port
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from firstdiff.workflows.plan import Task
 from firstdiff.workflows.plan_file import updated
-from firstdiff.workflows.planning import Task
 from tests.cli.conftest import Done
 from tests.workflows.scratch import changed, scratch_project, write_port
 

@@ -109,7 +109,7 @@ def stage_passes(project: Project, validations: Sequence[Validation], component:
 def staleness(project: Project, validations: Sequence[Validation]) -> str | None:
     """Say that the port's files changed since it was validated; None where they did not."""
     from firstdiff.workflows.digests import Digests
-    from firstdiff.workflows.validating import code_digest
+    from firstdiff.workflows.validate import code_digest
 
     now = code_digest(project, Digests(project.state / "digests.json"))
     if any(validation.code is not None and validation.code != now for validation in validations):

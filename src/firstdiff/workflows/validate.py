@@ -16,8 +16,7 @@ from firstdiff.judge.rules import Rules
 from firstdiff.readers import open_trace
 from firstdiff.schema import Comparison
 from firstdiff.trace import LINES, Trace
-from firstdiff.workflows.candidate_files import candidate_files
-from firstdiff.workflows.commands import CommandError, OnLine
+from firstdiff.workflows.command import CommandError, OnLine
 from firstdiff.workflows.digests import Digests
 from firstdiff.workflows.golden import Staging, changes_since, golden_trace, recorded_trace, run_side
 from firstdiff.workflows.inputs_first import differing_inputs, stated_differences
@@ -35,6 +34,7 @@ from firstdiff.workflows.validation import (
     nothing_matches,
     tensor_results,
 )
+from firstdiff.workflows.watch import candidate_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from firstdiff.errors import ReadError, UsageError
 from firstdiff.readers import open_trace
 from firstdiff.schema import Diagnosis
 from firstdiff.trace import Trace
-from firstdiff.workflows.commands import CommandError, OnLine
-from firstdiff.workflows.dependence import Checkpoint, checkpoints_of, in_order
+from firstdiff.workflows.checkpoints import Checkpoint, checkpoints_of, in_order
+from firstdiff.workflows.command import CommandError, OnLine
 from firstdiff.workflows.golden import recorded_trace, run_side
 from firstdiff.workflows.probes import Probes, State, Workspace
 from firstdiff.workflows.project import InputSet, Project
