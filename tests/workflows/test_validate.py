@@ -84,6 +84,20 @@ def test_a_folder_that_may_not_be_read_is_said(golden: Path) -> None:
         held.chmod(0o755)
 
 
+def test_inputs_that_may_not_be_looked_at_are_said(golden: Path, project: Path) -> None:
+    (project / "inputs").mkdir()
+    (project / "ids.txt").rename(project / "inputs" / "ids.txt")
+    text = (project / "firstdiff.toml").read_text(encoding="utf-8")
+    (project / "firstdiff.toml").write_text(text.replace('"ids.txt"', '"inputs/ids.txt"'), encoding="utf-8")
+    (project / "inputs").chmod(0)
+    try:
+        done = unprivileged("validate")
+    finally:
+        (project / "inputs").chmod(0o755)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert "inputs/ids.txt: Permission denied" in done.stderr
+
+
 def unprivileged(*words: str) -> subprocess.CompletedProcess[str]:
     """Run firstdiff as somebody whom the permissions of files hold back, which root is not."""
     less = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -21,6 +22,7 @@ from firstdiff.errors import FirstdiffError
 from firstdiff.reports.terminal import shown
 
 BAD_INPUT = 2
+_OF_THE_MACHINE = frozenset({errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EROFS})  # a user can mend these
 INTERRUPTED = 130
 _BadUsage: Any = typer.BadParameter.__mro__[1]  # the UsageError of typer's click, wherever a version of it keeps that
 
@@ -117,6 +119,10 @@ def main() -> None:
         # the reader of our output left; python would complain once more while flushing at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        if error.errno not in _OF_THE_MACHINE or error.filename is None:
+            raise
+        _stop(f"{shown(str(error.filename))}: {error.strerror}", BAD_INPUT)
     finally:
         gc.freeze()  # everything goes with the process now: python need not look for garbage first
 
