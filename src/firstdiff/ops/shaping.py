@@ -182,6 +182,21 @@ def _pad(call: Call) -> Iterator[Plan]:
     yield Plan.of(pad, {"input": call.main()}, pad=call.needed("pad"), **call.read("mode", "value").settings)
 
 
+_PAD_MODULES = {
+    **{"Zero": "constant", "Constant": "constant", "Reflection": "reflect"},
+    **{"Replication": "replicate", "Circular": "circular"},
+}
+
+
+def _pad_module(call: Call) -> Iterator[Plan]:
+    """One of torch's modules, such as ZeroPad2d; all but the one of constants have no value."""
+    mode, _, axes = call.op.partition("Pad")
+    found = call.needed("padding")
+    edges = (found,) * (2 * int(axes[0])) if isinstance(found, int) else found
+    value = call.needed("value") if mode == "Constant" else 0.0
+    yield Plan.of(pad, {"input": call.main()}, pad=edges, mode=_PAD_MODULES[mode], value=value)
+
+
 ROWS = (
     Row(supports=named("cat stack Concat"), plans=_cat, each_token_alone=False),
     Row(supports=named("chunk"), plans=_chunk, each_token_alone=False),
@@ -195,4 +210,9 @@ ROWS = (
     Row(supports=named("tril triu"), plans=_triangle, each_token_alone=False),
     Row(supports=named("gather index_select"), plans=_by_index, each_token_alone=False),
     Row(supports=named("pad"), plans=_pad, each_token_alone=False),
+    Row(
+        supports=named(" ".join(f"{mode}Pad{axes}d" for mode in _PAD_MODULES for axes in (1, 2, 3))),
+        plans=_pad_module,
+        each_token_alone=False,
+    ),
 )

@@ -1,0 +1,36 @@
+"""Healthy runs in other types and by other kernels match, as whole comparisons; faults in them do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import firstdiff as fd
+from tests.capturing.models import captured
+
+
+def seeded(seed: int, *shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.ZeroPad2d((1, 2, 0, 3)),
+        nn.ConstantPad1d(2, 0.5),
+        nn.ReflectionPad2d(1),
+        nn.ReplicationPad2d((2, 0, 1, 1)),
+        nn.CircularPad2d(1),
+    ],
+    ids=lambda module: type(module).__name__,
+)
+def test_modules_that_pad_are_computed_again(tmp_path: Path, module: nn.Module) -> None:
+    x = seeded(6, 2, 3, 8, 8)
+    reference = captured(nn.Sequential(module), tmp_path / "r", x)
+    found = fd.compare(reference, captured(nn.Sequential(module).bfloat16(), tmp_path / "c", x.bfloat16()))
+    row = next(pair for pair in found.pairs if pair.key == "0")
+    assert row.isolated is not None
+    assert row.isolated.status == "match", row.isolated.reason
