@@ -16,6 +16,24 @@ def seeded(seed: int, *shape: int) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
+@pytest.mark.filterwarnings("ignore:TF32 acceleration")
+def test_a_convolution_by_another_algorithm_is_right(tmp_path: Path) -> None:
+    """Torch without oneDNN takes Winograd's for batches of 16 and more, where it is built with nnpack."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.PReLU(), nn.Conv2d(16, 24, 3))
+    x = seeded(4, 16, 8, 30, 30)
+    reference = captured(model, tmp_path / "r", x, params="all")
+    with torch.backends.mkldnn.flags(enabled=False):
+        other = captured(model, tmp_path / "c", x, params="all")
+    assert fd.compare(reference, other).verdict == "match"
+    model[2].weight.data[5] *= 1.0001
+    with torch.backends.mkldnn.flags(enabled=False):
+        wrong = captured(model, tmp_path / "w", x, params="all")
+    found = fd.compare(reference, wrong)
+    assert found.first_divergence is not None
+    assert found.first_divergence.key.startswith("2")
+
+
 @pytest.mark.parametrize(
     "module",
     [
