@@ -16,6 +16,27 @@ def seeded(seed: int, *shape: int) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
+def autocast(model: nn.Module, path: Path, x: torch.Tensor) -> object:
+    def run() -> None:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            model(x)
+
+    return captured(model, path, call=run, params="all")
+
+
+def test_what_autocast_rounds_before_a_product_is_no_error(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Flatten(2), nn.Linear(196, 24))
+    x = 5 + 0.1 * seeded(3, 2, 3, 16, 16)  # the mean of which a convolution takes away
+    model[0].weight.data -= model[0].weight.data.mean((1, 2, 3), keepdim=True)
+    reference = captured(model, tmp_path / "r", x, params="all")
+    assert fd.compare(reference, autocast(model, tmp_path / "c", x)).verdict == "match"
+    model[0].weight.data[3] *= 1.1
+    found = fd.compare(reference, autocast(model, tmp_path / "w", x))
+    assert found.first_divergence is not None
+    assert found.first_divergence.key.startswith("0")
+
+
 @pytest.mark.filterwarnings("ignore:TF32 acceleration")
 def test_a_convolution_by_another_algorithm_is_right(tmp_path: Path) -> None:
     """Torch without oneDNN takes Winograd's for batches of 16 and more, where it is built with nnpack."""

@@ -13,7 +13,7 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.errors import ReadError
 from firstdiff.judge.alone import parts_alone
-from firstdiff.locate.conditioning import ill_conditioned, is_within_its_sums
+from firstdiff.locate.conditioning import PRODUCTS, ill_conditioned, is_within_its_sums
 from firstdiff.locate.graph import RowGraph
 from firstdiff.locate.operands import Operands, Values, coarsest
 from firstdiff.schema import Isolated
@@ -235,9 +235,17 @@ class Replays:
         wrong = judged.status == "mismatch" or bool(parts)
         if wrong and once and is_within_its_sums(plan, record.slot, computed, own, parts):
             return Isolated(status="match", residual=judged.residual, limit=judged.limit)
-        if judged.status == "mismatch" or not parts:
+        if not wrong:
             return judged
-        return replace(judged, status="mismatch", reason=f"{text}: {parts[0].text}")
+        if _is_autocast(plan, own):
+            cast = self._against(place, own, replace(plan, rounding=own.dtype.name), limit)
+            if cast.status == "match":
+                return cast
+        return (
+            judged
+            if judged.status == "mismatch"
+            else replace(judged, status="mismatch", reason=f"{text}: {parts[0].text}")
+        )
 
     def _ill_conditioned(self, place: int, again: Replayed) -> str | None:
         record, own = self._graph.rows[place].record, self._values.own(place)
@@ -339,6 +347,14 @@ def _with_rounded_numbers(plan: Plan, dtype: np.dtype) -> Plan | None:
         if value is not None and not isinstance(value, tuple) and np.ndim(value) == 0
     }
     return plan.on(**numbers) if numbers else None
+
+
+def _is_autocast(plan: Plan, own: np.ndarray) -> bool:
+    """Return whether a product that gives a half type may have rounded its inputs to it first."""
+    if plan.operator not in PRODUCTS or own.dtype.itemsize != 2 or plan.rounding is not None:
+        return False
+    arrays = [array for array in plan.arrays.values() if isinstance(array, np.ndarray)]
+    return any(dtypes.kind_of(array.dtype) == "float" and array.dtype.itemsize > 2 for array in arrays)
 
 
 def _judgement(found: float, limit: _Limit, text: str) -> Isolated:
