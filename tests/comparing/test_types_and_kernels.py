@@ -4,16 +4,72 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import firstdiff as fd
+from firstdiff.schema import Comparison
 from tests.capturing.models import captured
 
 
 def seeded(seed: int, *shape: int) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+class Cancelling(nn.Module):
+    """Pads, then loses leading digits, so that the rounding of its input grows a hundredfold."""
+
+    def __init__(self, factor: float = 1.0) -> None:
+        super().__init__()
+        self.factor = factor
+        self.pad = nn.ZeroPad2d((1, 2, 0, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sub(self.pad(x) * self.factor, 1.0)
+
+
+def compared_in(tmp_path: Path, first: torch.dtype, second: torch.dtype, factor: float = 1.0) -> Comparison:
+    x = 1 + 1e-3 * seeded(0, 2, 3, 16, 16)
+    reference = captured(Cancelling(), tmp_path / "r", x.to(first))
+    return fd.compare(reference, captured(Cancelling(factor), tmp_path / "c", x.to(second)))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (torch.float32, torch.bfloat16),
+        (torch.float32, torch.float16),
+        (torch.bfloat16, torch.float16),
+        (torch.float64, torch.float32),
+    ],
+)
+def test_rounding_of_the_models_input_is_no_error_however_much_it_grows(
+    tmp_path: Path, first: torch.dtype, second: torch.dtype
+) -> None:
+    found = compared_in(tmp_path, first, second)
+    assert found.verdict == "match", found.first_divergence
+
+
+def test_a_factor_on_a_rounded_input_is_found_where_it_is_applied(tmp_path: Path) -> None:
+    found = compared_in(tmp_path, torch.float32, torch.bfloat16, factor=1.02)
+    assert found.first_divergence is not None
+    assert found.first_divergence.key == "root.mul"
+
+
+def test_weights_too_small_for_the_digits_of_a_type_are_the_references_rounded(tmp_path: Path) -> None:
+    model = nn.Linear(32, 32)
+    model.weight.data = seeded(1, 32, 32) * 1e-7
+    model.weight.data[0] *= 1e5
+    other = nn.Linear(32, 32)
+    other.load_state_dict(model.state_dict())
+    x = seeded(2, 16, 32)
+    reference = captured(model, tmp_path / "r", x, params="all")
+    held = captured(other.half(), tmp_path / "c", x.half(), params="all")
+    assert fd.compare(reference, held).verdict == "match"
+    other.weight.data[0] *= 1.01
+    assert fd.compare(reference, captured(other, tmp_path / "w", x.half(), params="all")).verdict == "mismatch"
 
 
 def autocast(model: nn.Module, path: Path, x: torch.Tensor) -> object:
@@ -53,6 +109,15 @@ def test_a_convolution_by_another_algorithm_is_right(tmp_path: Path) -> None:
     found = fd.compare(reference, wrong)
     assert found.first_divergence is not None
     assert found.first_divergence.key.startswith("2")
+
+
+def test_an_element_of_a_column_is_judged_by_the_size_of_all() -> None:
+    column = seeded(5, 256, 1).relu().numpy()
+    other = column.astype(np.float16).astype(np.float32)
+    other[int(np.argmin(column))] = 1e-4  # where the reference has 0
+    assert fd.compare({"x": column}, {"x": other.astype(np.float16)}).verdict == "match"
+    other[int(np.argmin(column))] = 0.5
+    assert fd.compare({"x": column}, {"x": other.astype(np.float16)}).verdict == "mismatch"
 
 
 @pytest.mark.parametrize(

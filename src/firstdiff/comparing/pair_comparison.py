@@ -16,6 +16,7 @@ from firstdiff.comparing.rows import MatchedPair, audio_of, tensor_info
 from firstdiff.errors import ReadError
 from firstdiff.judge import (
     Judgement,
+    are_of_two_types,
     basis_of,
     coarsest_ancestors,
     exact_kind,
@@ -234,8 +235,13 @@ class PairComparison:
         if not exact and tolerance.rule in ("default", "stated", "torch", "eps"):
             coarser = max(types, key=dtypes.eps_of)
             found = systematic_of(seen, shown, coarser, filled)
-            wrong = other_weights(sources) if matched.first.key.role == "param" else None
-            systematic = judged_systematic(replace(found, failed=(*found.failed, *([wrong] if wrong else []))), None)
+            if matched.first.key.role == "param" and are_of_two_types(sources):
+                wrong = other_weights(sources)
+                # small ones are rounded coarsely, to steps that noise has no limit for
+                found = (
+                    replace(found, failed=(*found.failed, wrong)) if wrong else replace(found, failed=(), figures={})
+                )
+            systematic = judged_systematic(found, None)
         judgement = self._judgement(figures, sources, tolerance, systematic, tensor.record.floor)
         basis = basis_of(figures, (dtypes.name_of(types[0]), dtypes.name_of(types[1])), scale, exact)
         return JudgedFigures(figures, tolerance, basis, judgement, systematic)

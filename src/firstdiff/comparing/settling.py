@@ -9,7 +9,7 @@ from math import inf, isfinite
 from typing import final
 
 from firstdiff import dtypes
-from firstdiff.judge import judged_systematic, limits_for, percent, reasons_of, required_of, short_name
+from firstdiff.judge import is_cast, judged_systematic, limits_for, percent, reasons_of, required_of, short_name
 from firstdiff.locate import MeasuredPair, Replays, RowGraph
 from firstdiff.schema import FailedPart, Isolated, Metrics, Note, Systematic
 
@@ -74,6 +74,7 @@ class Isolation:
         self._introduced: set[int] = set()
         self._tainted: set[int] = set()
         self._unproven: set[int] = set()
+        self._cast: dict[int, bool] = {}
 
     @property
     def seconds_left(self) -> float:
@@ -88,7 +89,7 @@ class Isolation:
         alone = self._isolated(place, row)
         self.known.append(alone)
         # an error too small to be seen where it was made may grow until it is: nothing downstream is excused then
-        if not proven or (not _is_proof(alone) and row.compared and not self._equal(place)):
+        if not proven or (not _is_proof(alone) and row.compared and not self._unchanged(place)):
             self._unproven.add(place)
         if alone is not None and row.systematic is not None and row.status in ("match", "mismatch"):
             row = self._combined(place, row, row.systematic, alone)
@@ -164,7 +165,7 @@ class Isolation:
         wanted = sorted(chain & self._left_out)
         cost = sum(self._replays.cost(at) for at in wanted)
         unknown = any(
-            not _is_proof(self.known[at]) and not self._equal(at) and self._graph.rows[at].compared
+            not _is_proof(self.known[at]) and not self._unchanged(at) and self._graph.rows[at].compared
             for at in chain - self._left_out
         )
         if unknown or cost > self._left_for_proofs:
@@ -184,6 +185,15 @@ class Isolation:
         if row.layout_cause is not None:
             return False
         return metrics is not None and metrics.max_abs in (0, None) and basis is not None and not basis.conflicting
+
+    def _unchanged(self, place: int) -> bool:
+        """Return whether a row that nothing tells the origin of is the reference's, cast to another type."""
+        if self._equal(place):
+            return True
+        if place not in self._cast:
+            row = self._graph.rows[place]
+            self._cast[place] = row.role == "input" and row.sources is not None and is_cast(row.sources)
+        return self._cast[place]
 
     def _made_inside(self, place: int) -> bool:
         """Return whether something that ran inside this call is to blame already."""

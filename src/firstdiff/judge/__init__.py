@@ -5,7 +5,9 @@ from firstdiff.judge.masks import masks_in_one_form, tokens_that_see_nothing
 from firstdiff.judge.noise_rule import limits_for, percent, short_name
 from firstdiff.judge.rules import NamedRule, Rules, load_rules, parse_rules, tolerances_toml
 from firstdiff.judge.systematic import (
+    are_of_two_types,
     exact_kind,
+    is_cast,
     judged_systematic,
     level_allowed,
     other_weights,
@@ -33,11 +35,13 @@ __all__ = [
     "Judgement",
     "NamedRule",
     "Rules",
+    "are_of_two_types",
     "basis_of",
     "beside_control",
     "coarsest_ancestors",
     "envelope_of",
     "exact_kind",
+    "is_cast",
     "judge",
     "judge_channels",
     "judged_systematic",

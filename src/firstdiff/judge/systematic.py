@@ -68,11 +68,36 @@ def _is_rounded(exact: Source, rounded: Source) -> bool:
         return all(np.array_equal(values.astype(held.dtype), held) for values, held in windows)
 
 
+def is_cast(sources: tuple[Source, Source]) -> bool:
+    """Return whether two sides hold the same values, as far as their two types can."""
+    kinds = {dtypes.kind_of(source.dtype) for source in sources}
+    types = sorted((source.dtype for source in sources), key=dtypes.eps_of)
+    if kinds != {"float"} or types[0] == types[1] or sources[0].shape != sources[1].shape:
+        return False
+    fine, coarse = types
+    # neither float16 nor bfloat16 holds what the other does: both are roundings of the same number
+    finer_eps = dtypes.eps_of(fine) if fine.itemsize == coarse.itemsize else 0.0
+    half = (dtypes.eps_of(coarse) + finer_eps) / 2
+    step = max(float(ml_dtypes.finfo(dtype).smallest_subnormal) for dtype in types)
+    with np.errstate(invalid="ignore"):
+        for ours, theirs in _windows(*sources, _WINDOW):
+            one, other = ours.astype(np.float64), theirs.astype(np.float64)
+            if not (np.abs(one - other) <= half * np.maximum(np.abs(one), np.abs(other)) + step).all():
+                return False
+    return True
+
+
+def are_of_two_types(sources: tuple[Source, Source]) -> bool:
+    """Return whether weights of one side can be those of the other, rounded: floats of two types."""
+    types = [source.dtype for source in sources]
+    return types[0] != types[1] and all(dtypes.kind_of(dtype) == "float" and dtype.itemsize >= 2 for dtype in types)
+
+
 def other_weights(sources: tuple[Source, Source]) -> FailedPart | None:
     """Say how many weights of another type are not the reference's, rounded; None where all are."""
-    types = [source.dtype for source in sources]
-    if types[0] == types[1] or any(dtypes.kind_of(dtype) != "float" or dtype.itemsize < 2 for dtype in types):
+    if not are_of_two_types(sources):
         return None
+    types = [source.dtype for source in sources]
     held = max(types, key=dtypes.eps_of)
     eps, others = dtypes.eps_of(held), 0
     # the finer type may hold small values in coarser steps, as float16 does beside bfloat16
@@ -228,7 +253,8 @@ def _worst(sums: NoiseSums, sources: tuple[Source, Source], dtype: np.dtype, tog
         return 0.0 if not rows.size else float(np.sqrt(sums.rows.dd.max(initial=0) / max(sums.rows.rr.max(), 1e-300)))
     width = sources[0].shape[-1] if sources[0].shape else 1
     sizes = rms(sums.rows)
-    channels = rms(sums.channels) if len(sums.channels) == width else np.zeros(width)
+    # where channels were not summed up, as in a column, the size of all stands for theirs
+    channels = rms(sums.channels) if len(sums.channels) == width else np.full(width, rms(sums.rows.total())[0])
     if rows.size and sources[0].size <= _READ_WHOLE:
         ours, theirs = (source.window(0, source.size).reshape(-1, width) for source in sources)
         return worst_element(ours, theirs, np.repeat(sizes, together)[: len(ours)], channels)
