@@ -125,12 +125,13 @@ def measure_bands(model: DiffusionText, steps: int) -> tuple[list[dict[str, floa
 
 
 def measure_quality(texts: list[str], known: list[str]) -> dict[str, float]:
-    """Return the least shares of real words and of common letter pairs."""
-    pairs = common_pairs(known)
-    return {
-        "real_words": min(real_word_share([text], set(known)) for text in texts),
-        "common_pairs": min(common_pair_share(text, pairs) for text in texts),
+    """Return the least shares of real words and of common letter pairs to expect: four deviations below the mean."""
+    pairs, words = common_pairs(known), set(known)
+    shares = {
+        "real_words": [real_word_share([text], words) for text in texts],
+        "common_pairs": [common_pair_share(text, pairs) for text in texts],
     }
+    return {name: max(0.0, float(np.mean(values) - 4 * np.std(values))) for name, values in shares.items()}
 
 
 def logits_with_other_heads(model: DiffusionText, step: Step) -> list[dict[str, Any]]:

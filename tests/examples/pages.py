@@ -13,6 +13,7 @@ from typing import Any
 import hatch_build
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from tests.examples.verdicts import Generation
 from tests.web.conftest import PATIENCE
 from tests.web.watching import REFUSED, Console
 
@@ -71,17 +72,22 @@ def open_context(browser: Browser, address: str) -> Iterator[BrowserContext]:
     assert [complaint for complaint in console.complaints if REFUSED not in complaint] == []
 
 
-def python_text(weights: Path, seed: int, steps: int, prefix: str = "") -> str:
-    """Return what the Python sampler writes."""
+def python_generation(weights: Path, seed: int, steps: int, prefix: str = "") -> Generation:
+    """Return what the Python sampler does."""
     from generate import sampler_for  # type: ignore[import-not-found]
     from model import load_model  # type: ignore[import-not-found]
     from sampler import decode, fixed_characters  # type: ignore[import-not-found]
 
     model, vocab = load_model(weights)
     fixed = fixed_characters(prefix, "", vocab, model.config.block_size)
-    last = list(sampler_for(model).generate(seed, steps, fixed=fixed))[-1]
-    text: str = decode(last.sampled[0], vocab)
-    return text
+    taken = list(sampler_for(model).generate(seed, steps, fixed=fixed))
+    first, last = decode(taken[0].ids[0], vocab), decode(taken[-1].sampled[0], vocab)
+    return Generation(last, [step.changed for step in taken], first=first)
+
+
+def python_text(weights: Path, seed: int, steps: int, prefix: str = "") -> str:
+    """Return what the Python sampler writes."""
+    return python_generation(weights, seed, steps, prefix).last
 
 
 def open_demo(page: Page) -> None:

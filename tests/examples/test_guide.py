@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -25,9 +26,10 @@ from tests.examples.pages import (
     open_demo,
     planted,
     press,
-    python_text,
+    python_generation,
     serve,
 )
+from tests.examples.verdicts import Generation, Judge
 
 pytestmark = pytest.mark.xdist_group("examples")
 
@@ -123,6 +125,21 @@ def test_both_runs_as_traces_match_and_keep_the_rules(debugger: Page, example: P
     follow(check, example)
 
 
+@pytest.fixture(scope="module")
+def python_generations() -> list[Generation]:
+    """Python's generations of twenty seeds."""
+    return [python_generation(EXAMPLE / "weights", seed, 64) for seed in SEEDS]
+
+
+def test_no_generation_of_a_healthy_sampler_is_suspected(
+    example: Path, python_generations: list[Generation], tmp_path: Path
+) -> None:
+    report = json.loads((example / "web" / "public" / "model" / "debug_step_output.json").read_text())
+    words = (EXAMPLE / "weights" / "words.txt").read_text(encoding="utf-8").split()
+    told = Judge.build(tmp_path).verdicts(python_generations, report["bands"], report["quality"], words)
+    assert {verdict.kind for verdict in told} == {"improving"}
+
+
 def smallest_gap(page: Page, seed: int, run_script: Run, folder: Path) -> float:
     """Return how close the two characters were that Python and the browser first chose differently."""
     page.get_by_label("Seed").fill(str(seed))
@@ -142,11 +159,15 @@ def smallest_gap(page: Page, seed: int, run_script: Run, folder: Path) -> float:
 
 
 def test_the_browser_writes_what_python_writes_but_for_ties(
-    context: BrowserContext, debugger: Page, run_script: Run, tmp_path: Path
+    context: BrowserContext,
+    debugger: Page,
+    python_generations: list[Generation],
+    run_script: Run,
+    tmp_path: Path,
 ) -> None:
     page = context.new_page()
     open_demo(page)
-    different = [seed for seed in SEEDS if generate(page, Seed=seed) != python_text(EXAMPLE / "weights", seed, 64)]
+    different = [seed for seed in SEEDS if generate(page, Seed=seed) != python_generations[seed].last]
     page.close()
     assert len(different) <= 1
     assert all(smallest_gap(debugger, seed, run_script, tmp_path) < 1e-5 for seed in different)

@@ -158,7 +158,8 @@ def test_another_model_comes_from_an_address_or_from_files(
             json.dumps(list(" jihgfedcba")),
             "vocab.json is not the file that metadata.json was written with",
         ),
-        ("metadata.json", "{}", "metadata.json has no number for vocab_size, block_size"),
+        ("metadata.json", "{}", "metadata.json has no positive number for vocab_size, block_size"),
+        ("debug_step_output.json", "{}", "debug_step_output.json has no seed, steps, step"),
         ("model.onnx", "no model", "model.onnx could not be loaded by onnxruntime-web"),
     ],
 )
@@ -180,6 +181,37 @@ def test_a_block_size_the_model_does_not_have_is_named(
     load(debugger, "broken")
     sentence = "model.onnx has int64 [1, 24] for ids, but int64 [1, 32] was expected"
     expect(debugger.get_by_role("alert")).to_contain_text(sentence)
+
+
+def test_pythons_values_of_another_model_are_named(
+    debugger: Page, exported: Path, mounts: dict[str, Path], tmp_path: Path
+) -> None:
+    mounts["broken"] = copy_model(exported, tmp_path / "broken")
+    path = tmp_path / "broken" / "debug_step_output.json"
+    report = json.loads(path.read_text())
+    report["step"]["ids"] = report["step"]["ids"][:12]
+    path.write_text(json.dumps(report))
+    load(debugger, "broken")
+    sentence = "debug_step_output.json has 12 characters of a vocabulary of 22, but the model has 24 of 11"
+    expect(debugger.get_by_role("alert")).to_contain_text(sentence)
+
+
+def test_what_is_no_address_is_said(debugger: Page) -> None:
+    load(debugger, "http://")
+    expect(debugger.get_by_role("alert")).to_contain_text("http:// is no address of a folder")
+
+
+def test_a_fault_whose_model_was_not_written_is_said(
+    debugger: Page, exported: Path, mounts: dict[str, Path], tmp_path: Path
+) -> None:
+    mounts["plain"] = copy_model(exported, tmp_path / "plain")
+    shutil.rmtree(tmp_path / "plain" / "faulty")
+    load(debugger, "plain")
+    debugger.get_by_label("Model: wrong number of heads").check()
+    sentence = "faulty/heads.onnx not found: export_to_onnx.py writes it with --faulty."
+    expect(debugger.get_by_role("alert")).to_have_text(sentence)
+    debugger.get_by_label("Model: wrong number of heads").uncheck()
+    expect(debugger.get_by_role("status")).to_have_text("Model loaded.")
 
 
 def test_without_webassembly_the_page_says_so(page: Page) -> None:
@@ -230,9 +262,35 @@ def test_every_fault_is_named_at_its_stage(debugger: Page, fault: str, tap: str,
 
 def test_logits_that_are_not_finite_are_the_verdict(debugger: Page) -> None:
     with planted(debugger, "Model: sigma passed as int"):
+        assert press(debugger, "Test Single Inference").startswith(
+            "The logits differ from Python's, for they are not finite"
+        )
         verdict = press(debugger, "Run Full Generation")
     assert verdict.startswith("Not finite: the logits of step")
     assert "Suspect: model: its inputs, above all sigma." in verdict
+
+
+def test_a_generation_stops_at_the_first_difference_where_asked(debugger: Page) -> None:
+    with planted(debugger, "Stagger: wrong sign"):
+        debugger.get_by_label("Stop at first difference").check()
+        verdict = press(debugger, "Run Full Generation")
+        debugger.get_by_label("Stop at first difference").uncheck()
+    stopped = re.fullmatch(r"Stopped at step (\d), whose text differs from Python's\.", verdict)
+    assert stopped, verdict
+
+
+def test_a_sampler_that_counts_other_characters_is_stopped(debugger: Page) -> None:
+    with planted(debugger, "Vocabulary: another size"):
+        press(debugger, "Run Full Generation")
+        sentence = "The sampler counts 10 characters, but the model has 11"
+        expect(debugger.get_by_role("alert")).to_contain_text(sentence)
+
+
+def test_another_seed_than_pythons_is_not_compared(debugger: Page) -> None:
+    load(debugger)
+    debugger.get_by_label("Seed").fill("7")
+    assert press(debugger, "Run Full Generation").endswith("Python's values are of seed 0, so they are not compared.")
+    debugger.get_by_label("Seed").fill("0")
 
 
 def test_each_toggle_changes_the_log(debugger: Page) -> None:

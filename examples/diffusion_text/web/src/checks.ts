@@ -47,6 +47,7 @@ export function checkLogits(logits: Float32Array, blockSize: number, vocabSize: 
 
 export function checkStep(step: Step, vocabSize: number): Check[] {
   const score = range(step.score);
+  const currentError = Math.max(...Array.from(step.ids, (id, position) => Math.abs(step.score[position * vocabSize + id]! - 1)));
   const probs = range(step.probs);
   const ids = range(step.sampled);
   const transitionError = rowSumError(step.transition, vocabSize);
@@ -54,6 +55,7 @@ export function checkStep(step: Step, vocabSize: number): Check[] {
   return [
     { name: "scores are finite", ok: score.infinite === 0, detail: `${score.infinite} are not` },
     { name: "scores are positive", ok: score.min > 0, detail: `smallest ${show(score.min)}` },
+    { name: "the score of the current character is 1", ok: currentError < 1e-5, detail: `largest error ${show(currentError)}` },
     { name: "transitions sum to 1", ok: transitionError < 1e-9, detail: `largest error ${show(transitionError)}` },
     { name: "probabilities are positive", ok: probs.min > 0 && probs.infinite === 0, detail: `smallest ${show(probs.min)}` },
     { name: "probabilities sum to 1", ok: probsError < 1e-3, detail: `largest error ${show(probsError)}` },
@@ -82,6 +84,7 @@ export function checkDraws(before: Float64Array, after: Float64Array): Check {
 }
 
 export function show(value: number): string {
+  if (value !== 0 && Math.abs(value) < 1e-4) return value.toExponential(1);
   return Number.isFinite(value) ? String(Number(value.toPrecision(4))) : String(value);
 }
 

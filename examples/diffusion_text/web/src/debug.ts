@@ -7,7 +7,7 @@ import { diagnose, differences, largestError } from "./diagnosis";
 import { FAULTS, withFaults, type Fault } from "./faults";
 import { filesAt, loadModel, type FileSource, type Model } from "./model";
 import { acceptFiles, element, field, messageOf, nextFrame, showProblem, showText } from "./page";
-import { loadInferenceReference, loadReference, loadWords, type InferenceReference, type Reference } from "./reference";
+import { checkSizes, loadInferenceReference, loadReference, loadWords, type InferenceReference, type Reference } from "./reference";
 import { decode, Sampler, STAGES, type Shape, type Stages, type Step } from "./sampler";
 import { judge } from "./verdict";
 
@@ -36,6 +36,8 @@ interface Bench {
 let files: FileSource = filesAt("model");
 let bench: Bench | undefined;
 let trace: ZipRecorder | undefined;
+/** Whether a model was asked for: then a fault that is switched loads it again. */
+let wanted = false;
 
 const checked = (name: string): boolean => field(options, name).checked;
 
@@ -64,11 +66,15 @@ function plantedFaults(): Fault[] {
 }
 
 async function load(): Promise<void> {
+  wanted = true;
   await bench?.model.release();
   bench = undefined;
+  element("rows").replaceChildren();
+  element("text").replaceChildren();
   const faults = plantedFaults();
   const model = await loadModel(files, faults.find((fault) => fault.modelFile)?.modelFile);
   const [reference, inference, words] = await Promise.all([loadReference(files), loadInferenceReference(files), loadWords(files)]);
+  if (reference) checkSizes(reference, model.metadata);
   const change = <T>(value: T, changes: readonly (((value: T) => T) | undefined)[]): T =>
     changes.reduce((changed, apply) => apply?.(changed) ?? changed, value);
   bench = {
@@ -82,23 +88,29 @@ async function load(): Promise<void> {
     words,
   };
   const { layers, heads, width, block_size, vocab_size, steps } = model.metadata;
+  const position = field(options, "position");
+  position.max = String(block_size - 1);
+  if (position.valueAsNumber >= block_size) position.valueAsNumber = block_size >> 1;
   write(`Model: ${layers} layers, ${heads} heads, width ${width}, ${block_size} characters, vocabulary of ${vocab_size}, ${steps} steps.`);
+  writeChecks(model.checks);
   for (const warning of model.warnings) write(warning, "bad");
+  showProblem(model.warnings.join(" "));
   if (!reference || !inference) write("Python's values are not there: run debug_python.py, and put its three files beside the model.", "doubt");
   for (const fault of faults) write(`Planted: ${fault.label}`, "doubt");
   const names = faults.length ? `, with ${faults.length} planted fault${faults.length > 1 ? "s" : ""}` : "";
   setVerdict(`Model loaded${names}.`, model.warnings.length ? "doubt" : "");
 }
 
-async function testInference({ run, shape, vocab, inference }: Bench): Promise<void> {
+async function testInference({ run, shape, stages, vocab, inference }: Bench): Promise<void> {
   const random = new Rng(field(options, "seed").valueAsNumber);
   const compare = checked("compare") && inference !== null;
   const ids = compare ? Int32Array.from(inference.ids) : random.fillIntegers(new Int32Array(shape.blockSize), 0, shape.vocabSize);
   const sigma = compare ? inference.sigma : Math.sqrt(shape.sigmaMin * shape.sigmaMax);
-  const logits = await run(ids, sigma);
-  write(`Single inference at sigma ${show(sigma)}`);
+  const sigmaInput = stages.sigmaInput(sigma);
+  const logits = await run(ids, sigmaInput);
+  write(`Single inference at sigma ${show(sigma)}${sigmaInput === Math.fround(sigma) ? "" : `, given to the model as ${show(sigmaInput)}`}`);
   const healthy = writeChecks(checkLogits(logits, shape.blockSize, shape.vocabSize));
-  const position = Math.min(field(options, "position").valueAsNumber, shape.blockSize - 1);
+  const position = field(options, "position").valueAsNumber;
   if (checked("verbose")) write(`Top ten at position ${position}: ${largestAt(logits, position, vocab, shape.vocabSize, 10)}`);
   if (checked("stats")) write(distribution("logits", logits));
   if (checked("positions")) {
@@ -106,10 +118,10 @@ async function testInference({ run, shape, vocab, inference }: Bench): Promise<v
   }
   if (!compare) return setVerdict(healthy ? "The logits look right; Python's are not compared." : "The logits are wrong: see the log.", healthy ? "doubt" : "bad");
   const { error } = largestError(logits, inference.logits);
-  setVerdict(
-    error <= TOLERANCE ? `The logits equal Python's: largest difference ${show(error)}.` : `The logits differ from Python's by up to ${show(error)}.`,
-    error <= TOLERANCE && healthy ? "good" : "bad",
-  );
+  const equal = error <= TOLERANCE;
+  const size = Number.isFinite(error) ? `by up to ${show(error)}` : "for they are not finite";
+  const compared = equal ? `The logits equal Python's: largest difference ${show(error)}.` : `The logits differ from Python's, ${size}.`;
+  setVerdict(healthy ? compared : `${compared} They break rules: see the log.`, equal && healthy ? "good" : "bad");
 }
 
 async function testStep({ run, shape, stages, vocab, reference, model }: Bench): Promise<void> {
@@ -140,13 +152,13 @@ async function testStep({ run, shape, stages, vocab, reference, model }: Bench):
   const found = differences(candidate, reference, reference.trajectory[reference.step.index]!.text);
   for (const difference of checked("stop") ? found.slice(0, 1) : found) write(`differs: ${difference.tap}: ${difference.detail}`, "bad");
   const cause = diagnose(candidate, reference, found);
-  if (cause) return setVerdict(`First difference at ${cause.tap}. ${cause.code}: ${cause.evidence}.`, "bad");
+  if (cause) return setVerdict(`First difference at ${cause.tap}. ${cause.code}: ${cause.evidence.replace(/\.$/, "")}.`, "bad");
   setVerdict("Every stage of the step equals Python's.", "good");
 }
 
 /** Write what the toggles ask for. */
 function writeStep(step: Step, shape: Shape, vocab: readonly string[]): void {
-  const position = Math.min(field(options, "position").valueAsNumber, shape.blockSize - 1);
+  const position = field(options, "position").valueAsNumber;
   for (const [tap, values] of stagesOf(step)) {
     if (checked("stats")) write(distribution(tap, values));
     if (checked("verbose")) write(`${tap} at position ${position}: ${largestAt(values, position, vocab, shape.vocabSize, 5)}`);
@@ -155,10 +167,15 @@ function writeStep(step: Step, shape: Shape, vocab: readonly string[]): void {
 }
 
 async function runGeneration({ run, shape, stages, vocab, reference, words, model }: Bench): Promise<void> {
+  const inModel = model.metadata.vocab_size;
+  if (shape.vocabSize !== inModel) {
+    throw new Error(`The sampler counts ${shape.vocabSize} characters, but the model has ${inModel}: take vocab_size and vocab.json from the model's own export.`);
+  }
   const seed = field(options, "seed").valueAsNumber;
   const compare = checked("compare") && reference !== null && seed === reference.seed;
   const recorder = (trace = new ZipRecorder({ header: { seed } }));
   element("rows").replaceChildren();
+  element("text").replaceChildren();
   const texts: string[] = [];
   const changed: number[] = [];
   let firstDifferent: number | undefined;
@@ -178,17 +195,23 @@ async function runGeneration({ run, shape, stages, vocab, reference, words, mode
     if (compare && firstDifferent === undefined && same !== 1) firstDifferent = step.index;
     const band = reference?.bands[step.index];
     const inBand = !band || (step.changed >= band.low && step.changed <= band.high);
-    addRow(step, same === undefined ? "" : `${show(100 * same)} %`, band ? `${show(100 * band.low)} to ${show(100 * band.high)} %` : "", same !== undefined && same < 1 ? "bad" : inBand ? "good" : "doubt");
+    const tone = same === undefined ? (inBand ? "good" : "doubt") : same < 1 ? "bad" : "good";
+    addRow(step, same === undefined ? "" : percent(same), band ? `${(100 * band.low).toFixed(1)} to ${percent(band.high)}` : "", tone);
     element("verdict").textContent = `Step ${step.index + 1} of ${model.metadata.steps + 1}`;
     await nextFrame();
-    if (firstDifferent !== undefined && checked("stop")) break;
+    // half a generation cannot be judged
+    if (firstDifferent !== undefined && checked("stop")) return setVerdict(`Stopped at step ${step.index + 1}, whose text differs from Python's.`, "bad");
   }
-  element<HTMLButtonElement>("save-trace").disabled = false;
   const verdict = judge({ texts, changed, nonFinite }, reference?.bands ?? [], reference?.quality ?? USUAL_QUALITY, words);
-  write(`Real words: ${show(100 * verdict.realWords)} %, common letter pairs: ${show(100 * verdict.commonPairs)} %.`);
-  const compared = !compare ? "" : firstDifferent === undefined ? " The text equals Python's at every step." : ` The text differs from Python's from step ${firstDifferent + 1} on.`;
+  if (words.size) write(`Real words: ${percent(verdict.realWords)}, common letter pairs: ${percent(verdict.commonPairs)}.`);
   const suspect = verdict.suspect ? ` Suspect: ${verdict.suspect}.` : "";
-  setVerdict(`${VERDICTS[verdict.kind]}: ${verdict.sentence}.${suspect}${compared}`, verdict.suspect || firstDifferent !== undefined ? "bad" : "good");
+  const compared = compare ? comparedText(firstDifferent) : checked("compare") && reference ? ` Python's values are of seed ${reference.seed}, so they are not compared.` : "";
+  const tone = verdict.suspect || firstDifferent !== undefined ? "bad" : verdict.kind === "unknown" ? "doubt" : "good";
+  setVerdict(`${VERDICTS[verdict.kind]}: ${verdict.sentence}.${suspect}${compared}`, tone);
+}
+
+function comparedText(firstDifferent: number | undefined): string {
+  return firstDifferent === undefined ? " The text equals Python's at every step." : ` The text differs from Python's from step ${firstDifferent + 1} on.`;
 }
 
 const VERDICTS = {
@@ -199,23 +222,31 @@ const VERDICTS = {
   noise: "Pure noise",
   nonsense: "Changing, but nonsense",
   improving: "Improving",
+  unknown: "Changing",
 };
 
 function addRow(step: Step, same: string, band: string, tone: Tone): void {
   const { min, max, infinite } = range(step.logScore);
   const logits = infinite ? `${infinite} not finite` : `${show(min)} to ${show(max)}`;
-  const cells = [step.index + 1, show(step.t), show(step.sigma), show(step.deltaSigma), logits, `${show(100 * step.changed)} %`, band, same];
+  const cells = [step.index + 1, show(step.t), show(step.sigma), show(step.deltaSigma), logits, percent(step.changed), band, same];
   const row = document.createElement("tr");
   row.className = tone;
   row.append(
     ...cells.map((cell) => {
       const data = document.createElement("td");
-      data.className = "number";
       data.textContent = String(cell);
       return data;
     }),
   );
+  const table = element("steps");
+  const atEnd = table.scrollTop + table.clientHeight >= table.scrollHeight - 2;
   element("rows").append(row);
+  // whoever has scrolled up to read is left there
+  if (atEnd) table.scrollTop = table.scrollHeight;
+}
+
+function percent(share: number): string {
+  return `${(100 * share).toFixed(1)} %`;
 }
 
 function sameShare(text: string, expected: string): number {
@@ -250,7 +281,7 @@ element("faults").append(
     const label = document.createElement("label");
     label.className = "inline";
     const box = Object.assign(document.createElement("input"), { type: "checkbox", id: `fault-${fault.id}` });
-    box.addEventListener("change", () => bench && void act(load));
+    box.addEventListener("change", () => wanted && void act(load));
     label.append(box, fault.label);
     return label;
   }),
@@ -264,7 +295,9 @@ acceptFiles(element<HTMLInputElement>("files"), (chosen) => {
   files = chosen;
   void act(load);
 });
-const withBench = (test: (bench: Bench) => Promise<void>) => (): void => void act(async () => bench && test(bench));
+const withBench = (test: (bench: Bench) => Promise<void>) => (): void => {
+  if (options.reportValidity()) void act(async () => bench && test(bench));
+};
 element("inference").addEventListener("click", withBench(testInference));
 element("step").addEventListener("click", withBench(testStep));
 element("generation").addEventListener("click", withBench(runGeneration));

@@ -1,6 +1,7 @@
 /** Load a model from its three files and run it with onnxruntime-web. */
 
 import type { InferenceSession } from "onnxruntime-web";
+import type { Check } from "./checks";
 import type { LogScores, Shape } from "./sampler";
 
 export const FILES = ["model.onnx", "vocab.json", "metadata.json"] as const;
@@ -26,6 +27,8 @@ export interface Model {
   readonly vocab: readonly string[];
   readonly shape: Shape;
   readonly run: LogScores;
+  /** What was checked about the files; a model that fails one is not loaded. */
+  readonly checks: readonly Check[];
   /** What is suspicious about the files, though the model runs. */
   readonly warnings: readonly string[];
   release(): Promise<void>;
@@ -37,14 +40,16 @@ export class ModelError extends Error {}
 const NUMBERS = ["vocab_size", "block_size", "layers", "heads", "width", "sigma_min", "sigma_max", "steps"] as const;
 
 export function filesAt(address: string): FileSource {
-  const base = new URL(address.endsWith("/") ? address : `${address}/`, document.baseURI);
+  const folder = address.endsWith("/") ? address : `${address}/`;
   return async (name) => {
+    if (!URL.canParse(folder, document.baseURI)) throw new ModelError(`${address} is no address of a folder: give one such as model or https://host/model.`);
+    const url = new URL(name, new URL(folder, document.baseURI));
     let response: Response;
     try {
       // asks the host whether the cached file is still the current one
-      response = await fetch(new URL(name, base), { cache: "no-cache" });
+      response = await fetch(url, { cache: "no-cache" });
     } catch {
-      throw new ModelError(`${new URL(name, base)} could not be fetched: is the address right, and does its host allow this page?`);
+      throw new ModelError(`${url} could not be fetched: is the address right, and does its host allow this page?`);
     }
     // hosts that answer every address with a page of their own
     const isPage = response.headers.get("content-type")?.startsWith("text/html") ?? false;
@@ -65,12 +70,14 @@ export async function loadModel(source: FileSource, modelFile = "model.onnx", op
   const [onnx, vocabBytes, metadataBytes] = await Promise.all([modelFile, "vocab.json", "metadata.json"].map(source));
   const missing = [modelFile, "vocab.json", "metadata.json"].filter((_, index) => ![onnx, vocabBytes, metadataBytes][index]);
   if (!onnx || !vocabBytes || !metadataBytes) {
-    throw new ModelError(`${missing.join(" and ")} not found: export_to_onnx.py writes ${FILES.join(", ")}; put all three in one folder.`);
+    const isFault = missing.length === 1 && missing[0] === modelFile && modelFile !== "model.onnx";
+    const written = isFault ? "writes it with --faulty" : `writes ${FILES.join(", ")}; put all three in one folder`;
+    throw new ModelError(`${missing.join(" and ")} not found: export_to_onnx.py ${written}.`);
   }
   const metadata = readMetadata(metadataBytes);
   const vocab = readVocab(vocabBytes, metadata);
   const session = await openSession(onnx, modelFile, optimize);
-  checkSession(session, metadata, modelFile);
+  const signature = checkSession(session, metadata, modelFile);
   const warnings = [
     ...(await digestWarning("model.onnx", onnx, metadata.digests[modelFile] ?? metadata.digests["model.onnx"])),
     ...(await digestWarning("vocab.json", vocabBytes, metadata.digests["vocab.json"])),
@@ -89,7 +96,11 @@ export async function loadModel(source: FileSource, modelFile = "model.onnx", op
     sigmaMin: metadata.sigma_min,
     sigmaMax: metadata.sigma_max,
   };
-  return { metadata, vocab, shape, run, warnings, release: () => session.release() };
+  const checks = [
+    { name: "inputs and output have the model's types and shapes", ok: true, detail: signature },
+    { name: "the vocabulary has the model's size", ok: true, detail: `${vocab.length} characters` },
+  ];
+  return { metadata, vocab, shape, run, checks, warnings, release: () => session.release() };
 }
 
 function readJson(name: string, bytes: ArrayBuffer): unknown {
@@ -103,9 +114,9 @@ function readJson(name: string, bytes: ArrayBuffer): unknown {
 function readMetadata(bytes: ArrayBuffer): Metadata {
   const value = readJson("metadata.json", bytes);
   const fields = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
-  const wrong = NUMBERS.filter((name) => typeof fields[name] !== "number");
-  if (wrong.length) throw new ModelError(`metadata.json has no number for ${wrong.join(", ")}: export the model again.`);
-  return { digests: {}, ...fields } as unknown as Metadata;
+  const wrong = NUMBERS.filter((name) => !(typeof fields[name] === "number" && fields[name] > 0));
+  if (wrong.length) throw new ModelError(`metadata.json has no positive number for ${wrong.join(", ")}: export the model again.`);
+  return { ...fields, digests: fields["digests"] ?? {} } as unknown as Metadata;
 }
 
 function readVocab(bytes: ArrayBuffer, metadata: Metadata): string[] {
@@ -136,7 +147,7 @@ async function openSession(onnx: ArrayBuffer, name: string, optimize: boolean): 
   }
 }
 
-function checkSession(session: InferenceSession, metadata: Metadata, name: string): void {
+function checkSession(session: InferenceSession, metadata: Metadata, name: string): string {
   const { block_size, vocab_size } = metadata;
   const expected = [
     { name: "ids", type: "int64", shape: [1, block_size] },
@@ -154,6 +165,7 @@ function checkSession(session: InferenceSession, metadata: Metadata, name: strin
       );
     }
   }
+  return expected.map((want) => `${want.name} ${want.type} [${want.shape.join(", ")}]`).join(", ");
 }
 
 async function digestWarning(name: string, bytes: ArrayBuffer, expected: string | undefined): Promise<string[]> {

@@ -46,6 +46,8 @@ export function showText(place: HTMLElement, text: string, before: string): void
 /** Take files dropped on the page, or chosen in the file field. */
 export function acceptFiles(input: HTMLInputElement, load: (source: FileSource) => void): void {
   const root = document.documentElement;
+  // the same files again, written anew, are a change too
+  input.addEventListener("click", () => (input.value = ""));
   input.addEventListener("change", () => input.files?.length && load(droppedFiles(input.files)));
   addEventListener("dragover", (event) => {
     event.preventDefault();

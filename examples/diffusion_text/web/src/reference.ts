@@ -1,6 +1,7 @@
 /** What Python computed, as debug_python.py wrote it. */
 
-import { type FileSource, ModelError } from "./model";
+import { show } from "./checks";
+import { type FileSource, type Metadata, ModelError } from "./model";
 
 export interface Statistics {
   readonly min: number;
@@ -39,7 +40,7 @@ export interface Band {
   readonly high: number;
 }
 
-/** The least shares that Python's generations had. */
+/** The least shares to expect, four deviations below the mean of Python's generations. */
 export interface Quality {
   readonly real_words: number;
   readonly common_pairs: number;
@@ -64,21 +65,34 @@ export interface InferenceReference {
   readonly logits: readonly number[];
 }
 
-async function readReport<T>(source: FileSource, name: string): Promise<T | null> {
+async function readReport<T extends object>(source: FileSource, name: string, keys: readonly (keyof T & string)[]): Promise<T | null> {
   const bytes = await source(name);
   if (!bytes) return null;
+  let report: Partial<T> | null;
   try {
-    return JSON.parse(new TextDecoder().decode(bytes)) as T;
+    report = JSON.parse(new TextDecoder().decode(bytes)) as Partial<T> | null;
   } catch {
     throw new ModelError(`${name} is not valid JSON: run debug_python.py again.`);
   }
+  const missing = keys.filter((key) => report?.[key] === undefined);
+  if (missing.length) throw new ModelError(`${name} has no ${missing.join(", ")}: run debug_python.py again.`);
+  return report as T;
 }
 
 export const loadReference = (source: FileSource): Promise<Reference | null> =>
-  readReport<Reference>(source, "debug_step_output.json");
+  readReport<Reference>(source, "debug_step_output.json", ["seed", "steps", "step", "trajectory", "bands", "quality", "other_heads"]);
 
 export const loadInferenceReference = (source: FileSource): Promise<InferenceReference | null> =>
-  readReport<InferenceReference>(source, "debug_onnx_output.json");
+  readReport<InferenceReference>(source, "debug_onnx_output.json", ["ids", "sigma", "logits"]);
+
+/** Throw where Python's values are of a model of another size. */
+export function checkSizes({ step }: Reference, { block_size, vocab_size }: Metadata): void {
+  const [block, vocab] = [step.ids.length, step.probs.length / step.ids.length];
+  if (block === block_size && vocab === vocab_size) return;
+  throw new ModelError(
+    `debug_step_output.json has ${block} characters of a vocabulary of ${show(vocab)}, but the model has ${block_size} of ${vocab_size}: run debug_python.py again.`,
+  );
+}
 
 /** Return the words of the training text; none where the list is not beside the model. */
 export async function loadWords(source: FileSource): Promise<Set<string>> {
