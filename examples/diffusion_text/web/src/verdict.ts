@@ -88,16 +88,15 @@ export function judge(
     return make("unchanged", sentence, "transition kernel, delta sigma, or a generator that does not vary");
   }
   if (!known.size) return make("unknown", "words.txt is not beside the model, so its words cannot be counted", "");
+  // names and rare words lower the share of common pairs, but noise has no real words
+  if (realWords >= quality.real_words) return make("improving", `${percent(realWords)} of words are real ones`, "");
   if (pairs < quality.common_pairs) {
     const tooMany = changed.filter((value, index) => bands[index] && value > bands[index].high).length;
     return tooMany > changed.length / 4
       ? make("nonsense", `${tooMany} of ${changed.length} steps change more than Python's ever do`, "score, transition kernel or schedule")
       : make("noise", `${percent(pairs)} of letter pairs are common ones, Python has ${percent(quality.common_pairs)} at least`, "model: its weights, its inputs, or the vocabulary");
   }
-  if (realWords < quality.real_words) {
-    return make("nonsense", `${percent(realWords)} of words are real ones, Python has ${percent(quality.real_words)} at least`, "model or score");
-  }
-  return make("improving", `${percent(realWords)} of words are real ones`, "");
+  return make("nonsense", `${percent(realWords)} of words are real ones, Python has ${percent(quality.real_words)} at least`, "model or score");
 }
 
 function sum(values: readonly number[]): number {
