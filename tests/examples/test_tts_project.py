@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -37,14 +38,17 @@ def test_one_component_is_checked_alone(project: Project) -> None:
     assert project.firstdiff("validate", "--input", "short", "--component", "mel", faults=["gain"]).returncode == 0
 
 
-def test_the_port_checks_itself_with_the_crates_validator(project: Project) -> None:
+def test_the_port_checks_itself_with_the_crates_validator(project: Project, tmp_path: Path) -> None:
     manifest = str(EXAMPLE / "port" / "Cargo.toml")
     build = [needs("cargo"), "build", "--release", "--offline", "--example", "check", "--manifest-path", manifest]
     subprocess.run([*build, "--target-dir", str(TARGET)], check=True, capture_output=True)
     program = [str(TARGET / "release" / "examples" / "check"), "golden/short"]
 
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+
     def check(fault: str) -> subprocess.CompletedProcess[str]:
-        environment = {"TTS_FAULT": fault}
+        environment = {"TTS_FAULT": fault, "TMPDIR": str(scratch)}
         return subprocess.run(program, cwd=project.folder, env=environment, capture_output=True, text=True, check=False)
 
     done = check("")
@@ -57,6 +61,11 @@ def test_the_port_checks_itself_with_the_crates_validator(project: Project) -> N
     done = check("")
     assert done.returncode == 2
     assert "golden/none" in done.stderr
+    program[1:] = ["golden/short", "inputs/short.txt", "inputs/none.wav"]
+    done = check("")
+    assert done.returncode == 2
+    assert done.stderr.startswith("inputs/none.wav cannot be read")
+    assert not list(scratch.iterdir()), "nothing is left behind"
 
 
 def test_a_golden_of_another_version_is_said(project: Project) -> None:
