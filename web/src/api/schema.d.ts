@@ -180,6 +180,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/comparisons/{comparison}/depth": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow Element
+         * @description The element at an index in every row that is the same tensor of another layer.
+         */
+        get: operations["follow_element"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/comparisons/{comparison}/rows/{row}/inspect": {
         parameters: {
             query?: never;
@@ -416,26 +436,6 @@ export interface paths {
         };
         /** Draw Spectrogram */
         get: operations["draw_spectrogram"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/comparisons/{comparison}/depth": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Follow Element
-         * @description The element at an index in every row that is the same tensor of another layer.
-         */
-        get: operations["follow_element"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3090,6 +3090,40 @@ export interface operations {
             };
         };
     };
+    follow_element: {
+        parameters: {
+            query: {
+                row: number;
+                at: string;
+            };
+            header?: never;
+            path: {
+                comparison: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description One sentence. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorOut"];
+                };
+            };
+        };
+    };
     inspect_row: {
         parameters: {
             query?: never;
@@ -3556,40 +3590,6 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
-            };
-            /** @description One sentence. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorOut"];
-                };
-            };
-        };
-    };
-    follow_element: {
-        parameters: {
-            query: {
-                row: number;
-                at: string;
-            };
-            header?: never;
-            path: {
-                comparison: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": unknown;
-                };
             };
             /** @description One sentence. */
             default: {
