@@ -1,5 +1,5 @@
 /** Where in the page we are: typed routes over the history API, and the state kept in the query. */
-import { isShared } from "./shared/here";
+import { isShared } from "./shared/offline_mode";
 
 export type Route =
   | { page: "start" }

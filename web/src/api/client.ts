@@ -1,5 +1,13 @@
-/** Typed fetch: an error is one sentence, a dropped connection is tried again. */
-import { send } from "./transport";
+/** Who answers: the server, or in a shared file what is embedded there. */
+export type Transport = (path: string, init: RequestInit) => Promise<Response>;
+
+let answering: Transport = (path, init) => fetch(path, init);
+
+export function answerWith(own: Transport): void {
+  answering = own;
+}
+
+export const send: Transport = (path, init) => answering(path, init);
 
 export class ApiError extends Error {
   readonly status: number;
@@ -107,4 +115,35 @@ export function wasAborted(error: unknown): boolean {
 /** What to show for anything that was thrown: the sentence itself. */
 export function sentence(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+/** A PUT that tells how much of its body is on the way: `fetch` cannot. */
+export interface Piece {
+  body: Blob;
+  headers: Record<string, string>;
+  signal?: AbortSignal | undefined;
+  sent?: ((bytes: number) => void) | undefined;
+}
+
+export function put<T>(path: string, { body, headers, signal, sent }: Piece): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    const abort = (): void => request.abort();
+    request.open("PUT", path);
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+    request.upload.onprogress = (event) => sent?.(event.loaded);
+    request.onload = () => {
+      if (request.status >= 200 && request.status < 300) resolve(JSON.parse(request.responseText) as T);
+      else reject(errorOf(request.responseText, request.status));
+    };
+    request.onerror = () => reject(new ApiError(DROPPED, 0));
+    request.onabort = () => reject(new DOMException("stopped", "AbortError"));
+    request.onloadend = () => signal?.removeEventListener("abort", abort);
+    if (signal?.aborted) {
+      request.onabort(new ProgressEvent("abort"));
+      return;
+    }
+    signal?.addEventListener("abort", abort);
+    request.send(body);
+  });
 }

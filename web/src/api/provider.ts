@@ -1,7 +1,6 @@
 /** The one thing between the page and its data. Pages and components ask a `Provider`, never the network. */
-import { askJson } from "./client";
+import { askJson, put } from "./client";
 import { listen } from "./events";
-import { put } from "./sending";
 import type { About, CompareIn, Entries, Entry, FileClaim, FirstRow, Head, Progress, Project, RowLine, Upload } from "./types";
 
 export interface Watching {

@@ -1,5 +1,5 @@
 /** What can be wrong before a model runs: stale files, metadata, vocabulary, inputs. */
-import { digest } from "../start/digest";
+import { digest } from "../start/sha256";
 import type { Model } from "./api";
 import type { LoadedFile } from "./capture";
 

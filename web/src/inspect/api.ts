@@ -1,7 +1,7 @@
 /** What the inspector asks of the server. */
 import { ask, askJson } from "../api/client";
 import type { Num } from "../format";
-import type { Part } from "./model/at";
+import type { Part } from "./model/slice_view";
 import { Values } from "./model/values";
 
 export type SideName = "reference" | "candidate" | "third";

@@ -1,7 +1,7 @@
 /** What is on screen as a PNG: pictures under their titles, with the keys that explain them. */
 import { colourOf } from "../theme.svelte";
 import { toasts } from "../toasts.svelte";
-import type { Bar } from "./model/colours";
+import type { Bar } from "./model/colour_scale";
 
 export type Drawn = HTMLCanvasElement | HTMLImageElement | undefined;
 

@@ -1,6 +1,6 @@
 /** The views of a tensor, and what each needs to make sense. */
 import { told, type Shortcut } from "../keys.svelte";
-import { isShared } from "../shared/here";
+import { isShared } from "../shared/offline_mode";
 import type { Layout } from "./api";
 
 export type ViewName = "values" | "heat" | "distribution" | "mapping" | "depth" | "audio";

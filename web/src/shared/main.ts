@@ -1,11 +1,11 @@
 /** The page of a shared file: the same as the server's, with the answers embedded. */
 import { mount } from "svelte";
 import App from "../App.svelte";
-import { answerWith } from "../api/transport";
+import { answerWith } from "../api/client";
 import { router } from "../router.svelte";
 import "../theme.css";
 import { Embedded } from "./embedded";
-import { EMBEDDED } from "./here";
+import { EMBEDDED } from "./offline_mode";
 
 const data = document.getElementById(EMBEDDED);
 const target = document.getElementById("app");

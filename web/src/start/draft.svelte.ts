@@ -2,7 +2,7 @@
 import { sentence } from "../api/client";
 import type { Provider } from "../api/provider";
 import type { ComparisonKind, Entry } from "../api/types";
-import { keep, kept } from "./kept";
+import { keep, kept } from "./session_storage";
 import { isOptionsForm, NO_OPTIONS, optionsOf, type OptionsForm } from "./options";
 import { SideChoice } from "./side.svelte";
 

@@ -1,6 +1,6 @@
 /** The options as one types them, and what they mean. */
 import type { Options } from "../api/types";
-import { isRecord } from "./kept";
+import { isRecord } from "./session_storage";
 
 export interface OptionsForm {
   atol: string;

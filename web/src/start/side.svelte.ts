@@ -2,10 +2,9 @@
 import { sentence } from "../api/client";
 import type { Provider } from "../api/provider";
 import type { SideIn, Upload } from "../api/types";
-import { isRecord, keep, kept } from "./kept";
+import { isRecord, keep, kept } from "./session_storage";
 import { labelOf, totalSize, type PickedFile } from "./picking";
-import { Rate, type Pace } from "./rate";
-import { sendFiles, type Sending } from "./upload";
+import { type Pace, Rate, sendFiles, type Sending } from "./upload";
 
 export type SideName = "reference" | "candidate" | "third";
 

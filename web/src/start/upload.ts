@@ -1,10 +1,31 @@
-/** Sends files in pieces, each with its digest; goes on where an interrupted upload of the same files stopped. */
 import { ApiError, pause, waitBefore } from "../api/client";
 import type { Provider } from "../api/provider";
 import type { FileClaim, Upload, UploadFile } from "../api/types";
-import { digest } from "./digest";
-import { totalSize, type PickedFile } from "./picking";
+import { digest } from "./sha256";
+import { type PickedFile, totalSize } from "./picking";
 
+/** Speed over the last few seconds, and the time that is left at it. */
+const WINDOW = 5000;
+
+export interface Pace {
+  perSecond: number | null;
+  secondsLeft: number | null;
+}
+
+export class Rate {
+  #seen: { at: number; done: number }[] = [];
+
+  take(done: number, total: number, at: number = performance.now()): Pace {
+    this.#seen.push({ at, done });
+    while (this.#seen.length > 2 && at - (this.#seen[0]?.at ?? at) > WINDOW) this.#seen.shift();
+    const oldest = this.#seen[0];
+    if (!oldest || at - oldest.at < 200 || done <= oldest.done) return { perSecond: null, secondsLeft: null };
+    const perSecond = ((done - oldest.done) / (at - oldest.at)) * 1000;
+    return { perSecond, secondsLeft: (total - done) / perSecond };
+  }
+}
+
+/** Sends files in pieces, each with its digest; goes on where an interrupted upload of the same files stopped. */
 export const PIECE = 8 * 2 ** 20;
 const DAMAGED_TRIES = 3;
 

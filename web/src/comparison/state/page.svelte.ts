@@ -1,14 +1,10 @@
 import { untrack } from "svelte";
 import { pathOf, router } from "../../router.svelte";
-import { isShared } from "../../shared/here";
+import { isShared } from "../../shared/offline_mode";
 import { withLayout, withoutPair, withPair } from "../model/edits";
-import { outcome } from "../model/judging";
-import { moved } from "../model/moved";
-import type { Outcome } from "../model/judging";
-import type { Item } from "../model/listing";
-import { rowId } from "../model/listing";
-import { stepTo } from "../model/trail";
-import type { Trail } from "../model/trail";
+import { outcome, type Outcome } from "../model/tolerance";
+import { moved, stepTo, type Trail } from "../model/history";
+import { type Item, rowId } from "../model/table";
 import type { Edits, JudgedRow, RowLine } from "../model/types";
 import { Details } from "./details.svelte";
 import { PairingEdits } from "./pairing.svelte";

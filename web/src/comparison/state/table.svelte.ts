@@ -1,14 +1,5 @@
 import { router } from "../../router.svelte";
-import { EVERYTHING, filtered, isActive } from "../model/filtering";
-import type { Filter } from "../model/filtering";
-import { grouped, groupTitles } from "../model/grouping";
-import type { GroupBy } from "../model/grouping";
-import { COLLAPSED, EXPANDED, listed, rowId, withGroup } from "../model/listing";
-import type { Folding, Item } from "../model/listing";
-import { fromQuery, toQuery } from "../model/query";
-import type { ViewQuery } from "../model/query";
-import { sorted } from "../model/sorting";
-import type { Sort } from "../model/sorting";
+import { COLLAPSED, EVERYTHING, EXPANDED, type Filter, filtered, type Folding, fromQuery, type GroupBy, grouped, groupTitles, isActive, type Item, listed, rowId, type Sort, sorted, toQuery, type ViewQuery, withGroup } from "../model/table";
 import type { RowLine } from "../model/types";
 
 /** The lines on screen: what is filtered, how it is grouped and sorted, what is open, and where the focus is. */

@@ -1,9 +1,7 @@
 import { sentence, wasAborted } from "../../api/client";
 import { router } from "../../router.svelte";
 import { download, judge, tolerancesFile } from "../api";
-import { DEFAULT_RULE, judgeRequest, passingRules, ruleOf, sameRule } from "../model/judging";
-import type { RuleText } from "../model/judging";
-import { fromRuleQuery, toRuleQuery } from "../model/rule_query";
+import { DEFAULT_RULE, fromRuleQuery, judgeRequest, passingRules, ruleOf, type RuleText, sameRule, toRuleQuery } from "../model/tolerance";
 import type { Head, Judged, RowLine } from "../model/types";
 
 const SETTLED = 150;

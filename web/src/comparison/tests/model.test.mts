@@ -1,25 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { depthPoints, depthScale, layerStarts, onScale } from "../model/depth";
-import { editLines, isEdited, NO_EDITS, withLayout, withOffset, withoutPair, withPair } from "../model/edits";
-import { EVERYTHING, filtered } from "../model/filtering";
-import { grouped, groupTitles } from "../model/grouping";
-import { bestFirst } from "../model/guesses";
-import { bars, histogramWords, placeOf } from "../model/histogram";
-import { DEFAULT_RULE, judgeRequest, outcome, passingRules, roundedUp, ruleOf, sameRule } from "../model/judging";
-import { COLLAPSED, EXPANDED, isExpanded, listed, withGroup } from "../model/listing";
-import { moved } from "../model/moved";
-import { cellsOf } from "../model/cells";
-import { brief, precise, toNumber } from "../model/numbers";
-import { Pool } from "../model/pool";
-import { fromQuery, PLAIN, toQuery } from "../model/query";
-import { fromRuleQuery, toRuleQuery } from "../model/rule_query";
-import { coverageWords, sureness, unexplained } from "../model/sentences";
-import { sorted, SORTS } from "../model/sorting";
-import { spark } from "../model/spark";
-import { stepTo } from "../model/trail";
-import { fullHeight, laidOut, placeAt, scrollFor, visible } from "../model/windowing";
+import { bars, depthPoints, depthScale, histogramWords, layerStarts, onScale, placeOf } from "../model/charts";
+import { bestFirst, editLines, isEdited, NO_EDITS, withLayout, withOffset, withoutPair, withPair } from "../model/edits";
+import { COLLAPSED, EVERYTHING, EXPANDED, filtered, fromQuery, grouped, groupTitles, isExpanded, listed, PLAIN, sorted, SORTS, toQuery, withGroup } from "../model/table";
+import { DEFAULT_RULE, fromRuleQuery, judgeRequest, outcome, passingRules, roundedUp, ruleOf, sameRule, toRuleQuery } from "../model/tolerance";
+import { moved, stepTo } from "../model/history";
+import { brief, cellsOf, coverageWords, precise, spark, sureness, toNumber, unexplained } from "../model/row_text";
+import { fullHeight, laidOut, placeAt, Pool, scrollFor, visible } from "../model/virtual_list";
 
 const BLANK = {
   candidate_name: null, role: "output", step: 0, rank: 0, op: null, layer: null, stage: null, component: null, status: "match",

@@ -1,6 +1,6 @@
 /** Two sides laid side by side by hand: which dimensions of each are shown, and where the others are held. */
 import type { MappingPart } from "../api";
-import { clamp } from "./at";
+import { clamp } from "./slice_view";
 
 export interface Held {
   shown: number[];

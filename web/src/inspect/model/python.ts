@@ -1,5 +1,5 @@
 /** A slice as Python that reads it again. */
-import type { Looking } from "./at";
+import type { Looking } from "./slice_view";
 
 /** The tensors of one side: several where they were joined. */
 export interface Named {

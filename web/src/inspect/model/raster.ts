@@ -1,5 +1,5 @@
 /** Cells onto pixels: under every pixel the cell of the largest magnitude shows, so that one outlier is never lost. */
-import { colour, position, valueAt, type Palette, type Rgb, type Scale } from "./colours";
+import { colour, position, valueAt, type Palette, type Rgb, type Scale } from "./colour_scale";
 
 export interface Raster {
   rows: number;

@@ -1,7 +1,7 @@
 /** The plane behind three linked heat maps: which part is on screen, and its cells. */
 import { sentence } from "../../api/client";
 import type { RowAddress, SideName } from "../api";
-import type { Looking } from "../model/at";
+import type { Looking } from "../model/slice_view";
 import { signed } from "../model/difference";
 import type { Raster, Viewport } from "../model/raster";
 import type { Values } from "../model/values";

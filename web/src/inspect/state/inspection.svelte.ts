@@ -1,13 +1,11 @@
 /** One open inspector: what is looked at, and the values that are there. */
 import { sentence } from "../../api/client";
 import { router } from "../../router.svelte";
-import { RowAddress, type Layout, type SideName } from "../api";
-import { firstLook, flatOf, indexOf, moved, partText, planeText, showing, withShown, type Looking } from "../model/at";
-import { fromQuery, toQuery } from "../model/looking_query";
+import { type Layout, RowAddress, type SideName } from "../api";
+import { firstLook, flatOf, fromQuery, indexOf, type Looking, moved, partText, planeText, showing, toQuery, withShown } from "../model/slice_view";
 import type { Values } from "../model/values";
 import type { Heat } from "./heat.svelte";
 import { Latest } from "./latest";
-import { linked } from "./linked.svelte";
 
 export type Sides = Partial<Record<SideName, Values>>;
 
@@ -183,3 +181,28 @@ export class Inspection {
     return Object.fromEntries(names.map((side, place) => [side, values[place]]));
   }
 }
+
+/** Sliders that move together: the same token, head or channel in every row that is open. */
+interface Follower {
+  follow(dim: number, to: number): void;
+}
+
+class Linked {
+  on = $state(false);
+  /** Where linked dimensions were last put; rows opened later start there. */
+  readonly places = new Map<number, number>();
+  readonly #followers = new Set<Follower>();
+
+  join(follower: Follower): () => void {
+    this.#followers.add(follower);
+    return () => this.#followers.delete(follower);
+  }
+
+  moved(by: Follower, dim: number, to: number): void {
+    if (!this.on) return;
+    this.places.set(dim, to);
+    for (const follower of this.#followers) if (follower !== by) follower.follow(dim, to);
+  }
+}
+
+export const linked = new Linked();
