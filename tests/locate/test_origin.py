@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from functools import cache
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+import firstdiff as fd
 from firstdiff.locate import Located, MeasuredPair, RowGraph, locate
+from firstdiff.readers import open_trace
 from firstdiff.schema import Note
 from firstdiff.trace import Record, Tensor, Trace
 from tests.locate.compared import graph_of, located, rows_of
@@ -315,3 +318,33 @@ def test_rows_of_one_side_alone_are_no_divergence() -> None:
     rows: list[MeasuredPair] = rows_of({"a": np.ones(4), "b": np.ones(4)}, {"a": np.ones(4), "c": np.ones(4)})
     assert [row.status for row in rows] == ["match", "missing", "extra"]
     assert locate(RowGraph(rows), order="given").first_divergence is None
+
+
+class _TwoOutputs(torch.nn.Module):
+    """Gives back its result, and what it computed on the way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(8, 8)
+        self.last = torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        early = self.first(x)
+        return self.last(early), early
+
+
+def test_an_output_made_before_the_error_does_not_count_as_recovered(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    ours = torch.nn.Sequential(_TwoOutputs())
+    theirs = copy.deepcopy(ours)
+    x = torch.randn(16, 8)
+    with torch.no_grad():
+        theirs[0].last.bias += 1.0
+        for made, name in ((ours, "r"), (theirs, "c")):
+            with fd.capture(made, tmp_path / name):
+                made(x)
+    found = located(open_trace(tmp_path / "r"), open_trace(tmp_path / "c"))
+    by_key = {pair.measured.key: pair for pair in found.pairs}
+    assert by_key["0.last"].measured.status == "mismatch"
+    assert by_key["0:out.1"].measured.status == "match"
+    assert by_key["0:out.1"].recovers_from is None
