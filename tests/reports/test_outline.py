@@ -153,8 +153,11 @@ def test_what_there_was_no_time_for_is_named_with_the_command_that_does_it() -> 
 
 
 def test_an_interrupted_comparison_says_so_first() -> None:
-    text = "".join(render(replace(layered(2), complete=False)))
+    found = layered(2)
+    left = replace(found.summary, failed=3)
+    text = "".join(render(replace(found, summary=left, complete=False)))
     assert text.startswith("INCOMPLETE (interrupted), MISMATCH so far: 6 mismatch")
+    assert ", 3 not reached or failed; " in text.partition("\n")[0]
 
 
 def test_coverage_never_reads_as_all_when_it_is_not() -> None:

@@ -183,7 +183,8 @@ def summary(comparison: Comparison) -> str:
     """Return the verdict, the counts behind it, and how much of the reference was compared."""
     found = comparison.summary
     names = ("mismatch", "inconclusive", "match", "missing", "extra", "failed")
-    counts = [f"{getattr(found, name):,} {name}" for name in names if getattr(found, name)]
+    words = {} if comparison.complete else {"failed": "not reached or failed"}
+    counts = [f"{getattr(found, name):,} {words.get(name, name)}" for name in names if getattr(found, name)]
     weights = sum(pair.status == "rewritten" and pair.role in ("param", "buffer") for pair in comparison.pairs)
     if found.rewritten > weights:
         counts.append(f"{found.rewritten - weights:,} written differently")
