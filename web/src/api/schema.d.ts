@@ -331,7 +331,7 @@ export interface paths {
         };
         /**
          * Scatter Row
-         * @description A column for each side: reference, candidate and, where it has their layout, the third.
+         * @description Return a column for each side: reference, candidate and, in the same layout, the third.
          */
         get: operations["scatter_row"];
         put?: never;
@@ -2524,7 +2524,7 @@ export interface components {
         };
         /**
          * TensorLine
-         * @description A tensor to pick from; `row` is where it stands now.
+         * @description A tensor to pick from, and the row it is in.
          */
         TensorLine: {
             /** Key */
