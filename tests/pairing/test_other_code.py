@@ -182,3 +182,18 @@ def test_an_input_rearranged_to_the_bit_is_a_way_of_writing() -> None:
 
 def test_a_rearranged_input_counts_where_the_output_differs() -> None:
     assert compare(*patches(values(7, 2, 4, 10))).pairs[0].status == "mismatch"
+
+
+def test_an_operation_is_paired_with_its_kind_inside_a_wrapper() -> None:
+    """The port's `head` has a norm, too: what goes into it is not what goes into `lm_head`."""
+    hidden, normed, scores = values(1), values(2), values(3)
+
+    def call(name: str, op: str, given: np.ndarray, made: np.ndarray, parent: str | None = None) -> list[Tensor]:
+        role: Role = "input"
+        return [tensor(name, given, op, parent, role=role, slot="0"), tensor(name, made, op, parent, role="output")]
+
+    ours = [*call("norm", "LayerNorm", hidden, normed), *call("lm_head", "Linear", normed, scores)]
+    inner = [*call("head.ln", "LayerNorm", hidden, normed, "head"), *call("head.out", "Linear", normed, scores, "head")]
+    wrapper = call("head", "Head", hidden, scores)
+    found = pairs(ours, [wrapper[0], *inner, wrapper[1]])
+    assert {("lm_head:in.0", "head.out:in.0"), ("lm_head", "head.out")} <= found

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
+from typing import final
 
+from firstdiff.pairing.fingerprint import Fingerprints
 from firstdiff.pairing.fit import NOISE, fits, misfit
+from firstdiff.pairing.opkinds import op_kind
 from firstdiff.pairing.side import Side, grouped
 from firstdiff.pairing.strategy import Findings, Proposal, Situation
 
@@ -20,7 +23,8 @@ def unless_beaten(situation: Situation, found: Findings, *, of_other_size: bool 
 
     of_other_size: doubt only pairs of unequal size, where the name itself is as sure as can be
     """
-    proposals = list(found.proposals)
+    proposals = _unwrapped(situation, list(found.proposals))
+    found = replace(found, proposals=proposals)
     doubtful = [one for one in proposals if _may_be_beaten(situation, one, of_other_size=of_other_size)]
     if not doubtful:
         return found
@@ -30,6 +34,54 @@ def unless_beaten(situation: Situation, found: Findings, *, of_other_size: bool 
     )
     beaten = [one for one in doubtful if _is_held_elsewhere(situation, one, free) and not _is_left_out(situation, one)]
     return replace(found, proposals=[replace(one, confidence=_BEATEN) if one in beaten else one for one in proposals])
+
+
+def _unwrapped(situation: Situation, proposals: list[Proposal]) -> list[Proposal]:
+    """Pair an operation with the one of its kind inside a module that gives its result: `head` may have a norm, too."""
+    inner = _Wrappers(situation.reference, situation.prints[0]), _Wrappers(situation.candidate, situation.prints[1])
+    taken = {at for one in proposals for at in one.reference}, {at for one in proposals for at in one.candidate}
+    found = []
+    for one in proposals:
+        if len(one.reference) > 1 or len(one.candidate) > 1:
+            found.append(one)
+            continue
+        kinds = inner[0].kind(one.reference[0]), inner[1].kind(one.candidate[0])
+        place = inner[0].inside(one.reference[0], kinds[1], taken[0])
+        other = inner[1].inside(one.candidate[0], kinds[0], taken[1])
+        ours, theirs = one.reference if place is None else (place,), one.candidate if other is None else (other,)
+        found.append(replace(one, reference=ours, candidate=theirs))
+    return found
+
+
+@final
+class _Wrappers:
+    """Finds the operation whose result a module gives, by the module's tensors."""
+
+    def __init__(self, side: Side, prints: Fingerprints) -> None:
+        self._side, self._prints = side, prints
+        self._place_of = {key: at for at, key in enumerate(side.keys)}
+
+    def kind(self, place: int) -> str | None:
+        """The kind of operation that a tensor belongs to."""
+        output = self._place_of.get(replace(self._side.keys[place], role="output", slot="0"))
+        return None if output is None else op_kind(self._side.tensor(output).record.op)
+
+    def inside(self, place: int, kind: str | None, taken: Collection[int]) -> int | None:
+        """Return the same tensor of the operation inside; None for what is no wrapper of one of that kind."""
+        key = self._side.keys[place]
+        output = self._place_of.get(replace(key, role="output", slot="0"))
+        if kind is None or output is None or self.kind(place) is not None or key.role not in ("input", "output"):
+            return None
+        front, size = f"{key.name}.", self._side.sizes[output]
+        for other in range(output - 1, -1, -1):
+            inner = self._side.keys[other]
+            if not inner.name.startswith(front) or inner.role not in ("input", "output"):
+                break
+            if inner.role == "output" and self.kind(other) == kind and self._side.sizes[other] == size:
+                same = misfit(self._prints, output, self._prints, other) == 0
+                found = self._place_of.get(replace(inner, role=key.role, slot=key.slot))
+                return found if same and found not in taken else None
+        return None
 
 
 def _may_be_beaten(situation: Situation, one: Proposal, *, of_other_size: bool) -> bool:
