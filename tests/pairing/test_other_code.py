@@ -197,3 +197,15 @@ def test_an_operation_is_paired_with_its_kind_inside_a_wrapper() -> None:
     wrapper = call("head", "Head", hidden, scores)
     found = pairs(ours, [wrapper[0], *inner, wrapper[1]])
     assert {("lm_head:in.0", "head.out:in.0"), ("lm_head", "head.out")} <= found
+
+
+def test_an_error_is_no_noise_however_small() -> None:
+    """Most pairs differ a little, since the first error is early; it is paired nevertheless."""
+    noise = values(99)
+    made = [values(n) for n in range(12)]
+    ours = [tensor(f"layers.{n}.norm", made[n], "LayerNorm", seq=n) for n in range(12)]
+    theirs = [tensor(f"layers.{n}.norm", made[n] + 0.03 * noise * (n > 3), seq=n) for n in range(12)]
+    ours[4] = tensor("layers.4.softmax", made[4], "softmax", "layers.4", seq=4)
+    theirs[4] = tensor("probs", made[4] + noise, seq=4)
+    ours[5] = tensor("layers.5.norm", made[5], "LayerNorm", seq=5, sources=(4,))
+    assert ("layers.4.softmax", "probs") in pairs(ours, theirs)

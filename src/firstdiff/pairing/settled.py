@@ -14,6 +14,8 @@ from firstdiff.pairing.side import grouped
 from firstdiff.pairing.strategy import Situation
 
 _ABOVE_NOISE = 8.0
+_FEWEST_NEAR, _GAP = 3, 100.0
+_SINGLE = 4  # bytes
 EXACT = 1e-5  # what another order of summation does in float32
 
 
@@ -24,14 +26,32 @@ def agreement_of_runs(situation: Situation, least: float = NOISE) -> Agreement:
     """
     mine, yours = situation.prints
     sizes = situation.reference.sizes, situation.candidate.sizes
-    apart = [
-        misfit(mine, place, yours, other)
+    outputs = [
+        (place, other)
         for place, other in situation.anchors
         if situation.reference.keys[place].role == "output" and sizes[0][place] == sizes[1][other]
     ]
-    near = [value for value in apart if value <= EQUAL]
-    noise = _ABOVE_NOISE * float(np.median(near)) if near else EQUAL
+    apart = {two: misfit(mine, two[0], yours, two[1]) for two in outputs}
+    near = {two: value for two, value in apart.items() if value <= EQUAL}
+    values = sorted(near.values())
+    if all(_is_wide(situation, *two) for two in near):
+        values = _below_gap(values)
+    noise = _ABOVE_NOISE * float(np.median(values)) if values else EQUAL
     return Agreement(situation, within=min(max(noise, least), EQUAL))
+
+
+def _below_gap(values: list[float]) -> list[float]:
+    """Return the lowest values, up to the first that is far above them: an error, however small, is no noise."""
+    for at in range(_FEWEST_NEAR, len(values)):
+        if values[at] > _GAP * max(values[at - 1], EXACT):
+            return values[:at]
+    return values
+
+
+def _is_wide(situation: Situation, place: int, other: int) -> bool:
+    """True for two tensors of single precision or better: what is rounded more is noisy from one operation on."""
+    sources = situation.reference.tensor(place).source, situation.candidate.tensor(other).source
+    return all(source is not None and source.dtype.itemsize >= _SINGLE for source in sources)
 
 
 @final
