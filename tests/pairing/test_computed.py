@@ -110,3 +110,35 @@ def test_a_port_that_records_its_end_keeps_the_value_before_it(tmp_path: Path) -
         return {"p": model.first(x), "a": normed, "b": torch.relu(normed), "c": end(model, x, torch.relu(normed))}
 
     assert pairs(tmp_path, healthy) == {"p": "first", "a": "norm", "b": "root.relu", "c": "last"}
+
+
+class TwoBranches(torch.nn.Module):  # type: ignore[misc]
+    """Two branches and their sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = (torch.nn.Linear(12, size) for size in (12, 9, 5))
+        self.joined = torch.nn.Linear(21, 12)
+
+    def forward(self, x: Any) -> Any:
+        one, two = self.first(x), self.second(x)
+        return self.last(self.joined(torch.cat([one, two], dim=-1)))
+
+
+def test_a_branch_that_the_port_computes_earlier_has_its_partner(tmp_path: Path) -> None:
+    def second_branch_first(model: TwoBranches, x: Any) -> Taps:
+        one, two = model.first(x), model.second(x) * 0.3 + 1.0
+        joined = model.joined(torch.cat([one, two], dim=-1))
+        return {"q": two, "p": one, "j": joined, "z": model.last(joined)}
+
+    assert pairs(tmp_path, second_branch_first, TwoBranches) == {
+        **{"p": "first", "q": "second", "j": "joined", "z": "last"}
+    }
+
+
+def test_a_value_used_as_another_stands_for_it_although_the_next_is_paired_by_name(tmp_path: Path) -> None:
+    def without_norm(model: Net, x: Any) -> Taps:
+        hidden = model.first(x)
+        return {"h": hidden, "second": model.second(torch.relu(hidden)), "last": end(model, x, torch.relu(hidden))}
+
+    assert pairs(tmp_path, without_norm)["h"] == "norm"

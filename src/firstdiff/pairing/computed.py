@@ -49,7 +49,7 @@ def computed_pairs(situation: Situation) -> Findings:
     released: set[tuple[int, int]] = set()
     for tap in board.used_as_another:
         step = board.step_from(tap)
-        if step is not None and board.is_free(*step.end) and board.follows_alone(step.start[0], tap):
+        if step is not None and board.is_possible(*step.end) and board.follows_alone(step.start[0], tap):
             released.add((board.partner_of[tap], tap))
             found[tap] = Proposal((step.start[0],), (tap,), _CONFIDENCE, why=_WHY)
     for tap in board.wrong_taps:
@@ -84,9 +84,15 @@ class _Board:
         self._known = increasing(self._agreeing)
         self._forms = situation.forms
         self.partner_of = {other: place for place, other in self._agreeing}
+        self._paired = {other: place for place, other in situation.anchors}
 
     def is_free(self, place: int, other: int) -> bool:
         return place in self._free[0] and other in self._free[1]
+
+    def is_possible(self, place: int, other: int) -> bool:
+        """True for two free tensors, and for two that are a pair already, such as by name."""
+        paired = self._paired.get(other)
+        return self.is_free(place, other) or (paired is not None and self._are_copies(place, paired))
 
     @cached_property
     def wrong_taps(self) -> list[int]:

@@ -16,6 +16,7 @@ from typing import final
 import numpy as np
 
 from firstdiff.pairing.copies import first_copies
+from firstdiff.pairing.dataflow import Dataflow
 from firstdiff.pairing.fingerprint import Fingerprints
 from firstdiff.pairing.fit import RELATED, misfit
 from firstdiff.pairing.functions import FunctionNames, may_be_one_place
@@ -33,6 +34,7 @@ _LIKE_VALUES, _LIKE_SPREAD, _LIKE_WORDS = 2.0, 1.5, 1.5
 _INSIDE = -2.5  # a function of a module that is left over itself
 _RESULT = 0.6  # the last of several functions of one size: what their code was for
 _LEAST = 1.0
+_CLEAR = 0.5
 _PLACED, _MOST_CONFIDENT = 0.6, 0.85
 _CERTAIN_SCORE = 6.0
 _TELLING_SIZES = 3
@@ -44,7 +46,8 @@ _LAYER_NUMBER = re.compile(r"\.\d+(?=\.|$)")
 def leftover_proposals(situation: Situation) -> list[Proposal]:
     """Pair what is left, stretch by stretch, wherever the values after the stretch do not agree already."""
     board = _Board(situation)
-    return [proposal for stretch in board.stretches() for proposal in board.proposals(stretch)]
+    found = [proposal for stretch in board.stretches() for proposal in board.proposals(stretch)]
+    return [*found, *board.on_other_branches(found)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,34 @@ class _Board:
         if stretch.before is None and stretch.after is None and not self._is_one_run(stretch, found):
             return []
         return [self._proposal(*pair) for pair in found]
+
+    def on_other_branches(self, found: list[Proposal]) -> list[Proposal]:
+        """Pair taps of branches that the candidate computes before or after other ones than the reference does."""
+        flow = Dataflow(self._reference)
+        if not flow.is_recorded or Dataflow(self._candidate).is_recorded:
+            return []
+        ours, theirs = ({at for one in found for at in one.reference}, {at for one in found for at in one.candidate})
+        rows = [at for at in self._new_values if at not in self._settled.reference and at not in ours]
+        columns = [
+            at for at in self._leftover(self._candidate) if at not in self._settled.candidate and at not in theirs
+        ]
+        if not rows or not columns or len(rows) * len(columns) > _MOST_CELLS:
+            return []
+        anchors = [*self._known, *((one.reference[0], one.candidate[0]) for one in found)]
+        above = {place: flow.upstream([place]) for place in {*rows, *(place for place, _ in anchors)}}
+        scores = self._scores(_Stretch(tuple(rows), tuple(columns), None, None))
+        for row, place in enumerate(rows):
+            before = max((other for at, other in anchors if at in above[place]), default=-1)
+            after = min((other for at, other in anchors if place in above[at]), default=None)
+            for column, other in enumerate(columns):
+                if after is None or not before < other < after:
+                    scores[row, column] = -np.inf
+        return [
+            self._proposal(place, columns[column], float(scores[row, column]))
+            for row, place in enumerate(rows)
+            for column in [int(scores[row].argmax())]
+            if np.isfinite(scores[row, column]) and _is_clearly_best(scores[:, column], row)
+        ]
 
     def _is_one_run(self, stretch: _Stretch, found: list[tuple[int, int, float]]) -> bool:
         """Without any known pair, a side must have found its partners throughout, in sizes that tell something."""
@@ -170,14 +201,15 @@ class _Board:
 
     def _scores(self, stretch: _Stretch) -> np.ndarray:
         scores = np.full((len(stretch.ours), len(stretch.theirs)), -np.inf)
-        names = {self._reference.keys[place].name for place in stretch.ours} - self._holding_layers
+        records = [self._reference.tensor(place).record for place in stretch.ours]
+        names = {record.name for record in records if record.parent is not None} - self._holding_layers
         results = {self._chain(place): place for place in stretch.ours}
         for row, place in enumerate(stretch.ours):
             record = self._reference.tensor(place).record
             inner = _INSIDE if record.is_function and record.parent in names else 0.0
-            inner += _RESULT if record.is_function and results[self._chain(place)] == place else 0.0
+            result = _RESULT if record.is_function and results[self._chain(place)] == place else 0.0
             for column, other in enumerate(stretch.theirs):
-                worth = self._worth(place, other) + inner
+                worth = self._worth(place, other) + result + (0.0 if inner and self._is_like(place, other) else inner)
                 if worth >= _LEAST:
                     scores[row, column] = worth
         return scores
@@ -206,14 +238,16 @@ class _Board:
 
     @np.errstate(all="ignore")
     def _values_worth(self, place: int, other: int) -> float:
-        ours, theirs = self._situation.prints
-        near = misfit(ours, place, theirs, other)
-        value = _LIKE_VALUES if near <= RELATED else 0.0
+        value = _LIKE_VALUES if self._is_like(place, other) else 0.0
         mine, yours = self._spread(True, place), self._spread(False, other)
         if mine is None or yours is None:
             return value
         scale = max(float(np.ptp(mine)), float(np.ptp(yours)), 1e-30)
         return value + _LIKE_SPREAD * max(0.0, 1.0 - 4.0 * float(np.abs(mine - yours).mean()) / scale)
+
+    def _is_like(self, place: int, other: int) -> bool:
+        ours, theirs = self._situation.prints
+        return misfit(ours, place, theirs, other) <= RELATED
 
     def _spread(self, is_reference: bool, place: int) -> np.ndarray | None:
         """Quantiles of some values: two tensors of one kind are spread alike although they differ."""
@@ -223,6 +257,12 @@ class _Board:
             rows, _ = prints.points([place], "in_order")
             self._spreads[key] = np.quantile(rows[0], _QUANTILES) if len(rows) else None
         return self._spreads[key]
+
+
+def _is_clearly_best(scores: np.ndarray, row: int) -> bool:
+    """True if no other tensor would do nearly as well; a pair by luck would place an error where there is none."""
+    others = np.delete(scores, row)
+    return bool((others < scores[row] - _CLEAR).all())
 
 
 def _between(places: list[int], after: int, before: int) -> tuple[int, ...]:
