@@ -46,10 +46,10 @@ def layer(w: Weights, x: Array, n: int, tap: Tap, wrong: Wrong) -> Array:
     ln = tap(f"layers.{n}.input_layernorm", norm(w, f"{name}.input_layernorm", x))
     mixed = tap(f"layers.{n}.self_attention.mixed_x_layer", linear(w, f"{name}.self_attention.query_key_value", ln))
     if wrong("q, k, v not by head", n):
-        q, k, v = (part.reshape(s, b, H, D // H) for part in np.split(mixed, 3, -1))
+        parts = [part.reshape(s, b, H, D // H) for part in np.split(mixed, 3, -1)]
     else:
-        q, k, v = np.moveaxis(mixed.reshape(s, b, H, 3, D // H), 3, 0)
-    q, k, v = (part.reshape(s, b * H, D // H).swapaxes(0, 1) for part in (q, k, v))
+        parts = list(np.moveaxis(mixed.reshape(s, b, H, 3, D // H), 3, 0))
+    q, k, v = (part.reshape(s, b * H, D // H).swapaxes(0, 1) for part in parts)
     slopes = 2.0 ** (-np.arange(0 if wrong("slopes from 1") else 1, H + (0 if wrong("slopes from 1") else 1)) * 8 / H)
     if wrong("slopes of the heads reversed"):
         slopes = slopes[::-1]

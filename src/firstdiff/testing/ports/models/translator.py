@@ -37,8 +37,8 @@ class Translator(nn.Module):
 
 
 def texts(generator: torch.Generator, batch: int) -> dict[str, Any]:
-    draw = lambda length: torch.randint(1, V, (length, batch), generator=generator)  # noqa: E731
-    return {"source": draw(9), "target": draw(7)}
+    lengths = {"source": 9, "target": 7}
+    return {name: torch.randint(1, V, (length, batch), generator=generator) for name, length in lengths.items()}
 
 
 def translate(w: Weights, inputs: dict[str, Array], tap: Tap, wrong: Wrong) -> Array:
