@@ -9,7 +9,7 @@ import pytest
 import firstdiff as fd
 from firstdiff.comparing import Options, Progress, Stage, compare_traces
 from firstdiff.errors import UsageError
-from firstdiff.pairing.fingerprint import Fingerprints
+from firstdiff.pairing.fingerprints import Fingerprints
 from firstdiff.readers import npy
 
 RNG = np.random.default_rng(7)

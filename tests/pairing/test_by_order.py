@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstdiff.pairing import PairingResult, Strategy, pair_up
-from firstdiff.pairing import order as by_order
+from firstdiff.pairing import PairingResult, Strategy, by_order, pair_up
 from firstdiff.trace import ArraySource, Record, Tensor, Trace
 from tests.pairing.traces import methods_of, pairs_of
 
@@ -160,7 +159,7 @@ def test_a_long_stretch_is_cut_where_a_tensor_is_unlike_all_others(monkeypatch: 
 
 
 def test_the_strategy_runs_after_values_were_looked_at() -> None:
-    from firstdiff.pairing.content import STRATEGY as BY_CONTENT
+    from firstdiff.pairing.by_value import STRATEGY as BY_CONTENT
 
     assert isinstance(by_order.STRATEGY, Strategy)
     assert by_order.STRATEGY.order > BY_CONTENT.order

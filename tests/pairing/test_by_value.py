@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from firstdiff.errors import ReadError
 from firstdiff.pairing import pair_up
-from firstdiff.pairing.fingerprint import Fingerprints
-from firstdiff.pairing.fit import fits_of_profiles
+from firstdiff.pairing.fingerprints import Fingerprints, fits_of_profiles
 from firstdiff.trace import ArraySource, Record, Source, Tensor, Trace
 from tests.pairing.models import array, gpt2, llama, trace_of
 from tests.pairing.traces import methods_of, paired, pairs_of, random

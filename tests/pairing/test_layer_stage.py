@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from firstdiff.pairing import PairingOptions, pair_up
-from firstdiff.pairing.layer_stage import STRATEGY
+from firstdiff.pairing.by_name import LAYER_STAGE_STRATEGY
 from firstdiff.trace.order import STAGES
 from tests.pairing.traces import methods_of, named, paired, pairs_of
 
@@ -34,7 +34,7 @@ def test_stages_of_other_names_are_paired_as_well() -> None:
 
 
 def test_a_number_that_counts_the_tensors_is_no_layer() -> None:
-    only = PairingOptions(strategies=(STRATEGY,))
+    only = PairingOptions(strategies=(LAYER_STAGE_STRATEGY,))
     ours, theirs = named("01_mel", "02_text", "03_out"), named("1_mel", "2_out", "3_text")
     assert pair_up(ours, theirs, only).pairs == ()
 

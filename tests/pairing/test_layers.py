@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from firstdiff.pairing.layers import layer_index, shifted
+from firstdiff.pairing.names import layer_index, shifted
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 
 from firstdiff.comparing import compare
 from firstdiff.pairing import parse_map
-from firstdiff.pairing.writerows import map_of_rows
+from firstdiff.pairing.map_file import map_of_rows
 
 RNG = np.random.default_rng(0)
 

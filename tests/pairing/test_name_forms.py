@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from firstdiff.pairing import dialects, pair_up
-from firstdiff.pairing.words import unwrapped, words_of
+from firstdiff.pairing import names, pair_up
+from firstdiff.pairing.names import unwrapped, words_of
 from firstdiff.trace import Record
 from tests.pairing.traces import extra_of, missing_of, named, paired, pairs_of, recorded
 
@@ -160,7 +160,7 @@ def test_the_layer_offset_moves_the_candidate() -> None:
 
 
 def phrases() -> list[str]:
-    tables = [dialects.BARE, dialects.GLOBAL, *dialects.LEAVES.values(), dialects.CONTAINERS]
+    tables = [names.BARE, names.GLOBAL, *names.LEAVES.values(), names.CONTAINERS]
     return [phrase for table in tables for group in table.values() for phrase in group if phrase]
 
 
@@ -170,11 +170,11 @@ def test_every_phrase_of_the_tables_is_in_folded_words(phrase: str) -> None:
 
 
 def test_no_phrase_means_two_things() -> None:
-    for table in (dialects.BARE, dialects.GLOBAL, *dialects.LEAVES.values()):
+    for table in (names.BARE, names.GLOBAL, *names.LEAVES.values()):
         listed = [phrase for group in table.values() for phrase in group]
         assert len(listed) == len(set(listed))
 
 
 def test_every_fused_tensor_and_its_parts_can_be_found() -> None:
-    known = {f"{container}.{leaf}" for container, leaves in dialects.LEAVES.items() for leaf in leaves}
-    assert {name for whole, parts in dialects.FUSED.items() for name in (whole, *parts)} <= known
+    known = {f"{container}.{leaf}" for container, leaves in names.LEAVES.items() for leaf in leaves}
+    assert {name for whole, parts in names.FUSED.items() for name in (whole, *parts)} <= known

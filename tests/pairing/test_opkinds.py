@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from firstdiff.pairing.opkinds import op_kind
+from firstdiff.pairing.names import op_kind
 
 
 @pytest.mark.parametrize(

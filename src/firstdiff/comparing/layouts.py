@@ -12,7 +12,7 @@ from firstdiff.align import Alignment, Ruling, Solution, layout_rule, solve, sol
 from firstdiff.comparing.options import Effort, LayoutOptions
 from firstdiff.comparing.rows import MatchedPair
 from firstdiff.errors import UsageError
-from firstdiff.pairing.side import ranked_key
+from firstdiff.pairing.strategy import ranked_key
 from firstdiff.schema import Diagnosis
 from firstdiff.trace import Source, Tensor
 

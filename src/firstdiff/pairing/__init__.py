@@ -1,11 +1,20 @@
 """Pair the tensors of reference and candidate, with a confidence for each pair, and list the rest."""
 
-from firstdiff.pairing.doubt import doubt
-from firstdiff.pairing.mapfile import PairMap, load_map, map_text, parse_map
-from firstdiff.pairing.result import Guess, Match, PairingResult, Unpaired
-from firstdiff.pairing.rounds import pair_up
-from firstdiff.pairing.strategy import ACCEPTED, Findings, PairingOptions, Proposal, Situation, Strategy
-from firstdiff.pairing.writemap import write_map
+from firstdiff.pairing.by_value import doubt
+from firstdiff.pairing.map_file import PairMap, load_map, map_text, parse_map, write_map
+from firstdiff.pairing.matching import pair_up
+from firstdiff.pairing.strategy import (
+    ACCEPTED,
+    Findings,
+    Guess,
+    Match,
+    PairingOptions,
+    PairingResult,
+    Proposal,
+    Situation,
+    Strategy,
+    Unpaired,
+)
 
 __all__ = [
     "ACCEPTED",

@@ -6,11 +6,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import final
 
-from firstdiff.pairing.fingerprint import Fingerprints
-from firstdiff.pairing.fit import NOISE, fits, misfit
-from firstdiff.pairing.opkinds import op_kind
-from firstdiff.pairing.side import Side, grouped
-from firstdiff.pairing.strategy import Findings, Proposal, Situation
+from firstdiff.pairing.fingerprints import NOISE, Fingerprints, fits, misfit
+from firstdiff.pairing.names import op_kind
+from firstdiff.pairing.strategy import Findings, Proposal, Side, Situation, grouped
 
 _BEATEN = 0.4
 _FAR_BETTER = 10.0

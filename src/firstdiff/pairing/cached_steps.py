@@ -12,8 +12,7 @@ import numpy as np
 
 from firstdiff.errors import ReadError
 from firstdiff.pairing.sequence import increasing
-from firstdiff.pairing.side import Side
-from firstdiff.pairing.strategy import Findings, Proposal
+from firstdiff.pairing.strategy import Findings, Proposal, Side
 from firstdiff.trace import Key
 
 CONFIDENCE = 0.97

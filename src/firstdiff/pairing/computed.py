@@ -15,15 +15,12 @@ from typing import final
 import numpy as np
 
 from firstdiff.errors import ReadError
-from firstdiff.pairing.agreement import Agreement
-from firstdiff.pairing.copies import first_copies
+from firstdiff.pairing.agreement import EXACT, Agreement, Settled, agreement_of_runs
 from firstdiff.pairing.dataflow import Dataflow
-from firstdiff.pairing.fingerprint import are_telling
+from firstdiff.pairing.fingerprints import are_telling, first_copies
 from firstdiff.pairing.operations import Operations
 from firstdiff.pairing.sequence import increasing
-from firstdiff.pairing.settled import EXACT, Settled, agreement_of_runs
-from firstdiff.pairing.side import Side
-from firstdiff.pairing.strategy import Findings, Proposal, Situation
+from firstdiff.pairing.strategy import Findings, Proposal, Side, Situation
 
 _CONFIDENCE = 0.85
 _WHY = "what the reference computes from it is the candidate's next tensor"

@@ -15,17 +15,13 @@ from typing import final
 
 import numpy as np
 
-from firstdiff.pairing.copies import first_copies
+from firstdiff.pairing.agreement import Settled, agreement_of_runs
 from firstdiff.pairing.dataflow import Dataflow
-from firstdiff.pairing.fingerprint import Fingerprints
-from firstdiff.pairing.fit import RELATED, misfit
-from firstdiff.pairing.functions import FunctionNames, may_be_one_place
-from firstdiff.pairing.opkinds import may_be_one, op_kind
+from firstdiff.pairing.fingerprints import RELATED, Fingerprints, first_copies, misfit
+from firstdiff.pairing.generated_names import FunctionNames, may_be_one_place
+from firstdiff.pairing.names import may_be_one, op_kind, words_of
 from firstdiff.pairing.sequence import Two, best_pairs, increasing
-from firstdiff.pairing.settled import Settled, agreement_of_runs
-from firstdiff.pairing.side import Side
-from firstdiff.pairing.strategy import Proposal, Situation
-from firstdiff.pairing.words import words_of
+from firstdiff.pairing.strategy import Proposal, Side, Situation
 
 _MOST_CELLS = 1 << 16
 _SAME_SHAPE, _SAME_LENGTHS, _SAME_SIZE = 2.0, 1.5, 0.5

@@ -11,8 +11,8 @@ from typing import final
 import numpy as np
 
 from firstdiff.errors import ReadError
-from firstdiff.pairing.operands import Arguments
-from firstdiff.pairing.side import Side
+from firstdiff.pairing.dataflow import Arguments
+from firstdiff.pairing.strategy import Side
 from firstdiff.trace.views import view_of
 
 _MOST_OPERATIONS = 16  # that are computed from one value

@@ -13,10 +13,8 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import NamedTuple, final
 
-from firstdiff.pairing.agreement import Agreement
-from firstdiff.pairing.settled import Settled
-from firstdiff.pairing.side import Side
-from firstdiff.pairing.strategy import Proposal, Situation
+from firstdiff.pairing.agreement import Agreement, Settled
+from firstdiff.pairing.strategy import Proposal, Side, Situation
 from firstdiff.trace import Key
 
 _NUMBER = re.compile(r"\d+")

@@ -20,8 +20,7 @@ from firstdiff.pairing.cached_steps import (
     steps_of_one,
     values_of,
 )
-from firstdiff.pairing.side import Side
-from firstdiff.pairing.strategy import Findings, Proposal, Situation, Strategy
+from firstdiff.pairing.strategy import Findings, Proposal, Side, Situation, Strategy
 
 Two = tuple[int, int]
 

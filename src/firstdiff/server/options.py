@@ -12,7 +12,7 @@ from firstdiff.comparing import Options
 from firstdiff.errors import UsageError
 from firstdiff.judge import NamedRule, Rules, parse_rules
 from firstdiff.pairing import PairMap
-from firstdiff.pairing.mapfile import MapEntry, parse_map
+from firstdiff.pairing.map_file import MapEntry, parse_map
 from firstdiff.store import Edits
 from firstdiff.trace import Trace
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from firstdiff.json_text import from_plain
 from firstdiff.judge import ratio_to_limits
-from firstdiff.pairing import PairingOptions, exact, layer_stage, normalised, pair_up
+from firstdiff.pairing import PairingOptions, pair_up
+from firstdiff.pairing.by_name import EXACT_STRATEGY, LAYER_STAGE_STRATEGY, NORMALISED_STRATEGY
 from firstdiff.reports.sentences import divergence
 from firstdiff.schema import Comparison, Pair, Status
 from firstdiff.store.entry import Kind, Outcome
@@ -22,7 +23,7 @@ from firstdiff.store.results import Result, ResultFiles, write_result
 from firstdiff.trace import Trace
 
 # by names alone: a row does not tell how its third tensor was found, so none is guessed
-_BY_NAME = PairingOptions(layer_offset=0, strategies=(exact.STRATEGY, layer_stage.STRATEGY, normalised.STRATEGY))
+_BY_NAME = PairingOptions(layer_offset=0, strategies=(EXACT_STRATEGY, LAYER_STAGE_STRATEGY, NORMALISED_STRATEGY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

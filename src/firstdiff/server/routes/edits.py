@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 from firstdiff.comparing.rejudge import Judged, rejudge, tolerance_of
 from firstdiff.judge import tolerances_toml
-from firstdiff.pairing.writerows import map_of_rows
+from firstdiff.pairing.map_file import map_of_rows
 from firstdiff.server.context import Shared
 from firstdiff.server.options import check_edits, rules_in
 from firstdiff.server.responses import answer, download

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import final
 
 from firstdiff.errors import did_you_mean
-from firstdiff.pairing.mapfile import MapEntry, PairMap
-from firstdiff.pairing.side import Side
-from firstdiff.pairing.strategy import Findings, Proposal, Situation, Strategy
+from firstdiff.pairing.map_file import MapEntry, PairMap
+from firstdiff.pairing.strategy import Findings, Proposal, Side, Situation, Strategy
 
 _WHY = "stated by the map"
 

@@ -1,10 +1,15 @@
-"""Tables of tensor names in transformers, vLLM, SGLang, GGUF, llama.cpp, Megatron, timm and others.
+"""Names of tensors in words: dialects and synonyms, layers, and kinds of operators.
 
-Names reach these tables as lower-case words (see `words.py`); every left-hand side of SYNONYMS is applied first, so
-the phrases below it are written in folded words. Whatever is in no table keeps its own words.
+The tables hold names in transformers, vLLM, SGLang, GGUF, llama.cpp, Megatron, timm and others as lower-case words;
+every left-hand side of SYNONYMS is applied first, so the phrases below it are written in folded words. Whatever is in
+no table keeps its own words.
 """
 
 from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
 
 # wrappers in front of a name that say nothing about which tensor it is
 WRAPPERS = (
@@ -194,3 +199,117 @@ GATE = "ffn.gate"
 
 # a module whose output is that of its last part: as good as one name, as long as only one of the two is there
 LAST_PART = {"attn": "attn.o", "cross": "cross.o", "ffn": "ffn.down"}
+
+
+Words = tuple[str, ...]
+
+_WORD = re.compile(r"\d+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
+_LONGEST = max(len(phrase.split()) for phrase in (*SYNONYMS, *TRANSPARENT, *WRAPPERS))
+_FOLDED: dict[Words, Words] = {tuple(phrase.split()): tuple(meant.split()) for phrase, meant in SYNONYMS.items()}
+_FOLDED |= {tuple(phrase.split()): () for phrase in TRANSPARENT}
+_WRAPPERS = frozenset(tuple(phrase.split()) for phrase in WRAPPERS)
+
+
+@lru_cache(maxsize=1 << 16)
+def words_of(text: str) -> Words:
+    """`self_attn.q_proj`, `SelfAttn/QProj` and `self-attention.query_proj` are all `self attn q proj`."""
+    raw = tuple(word.lower() for word in _WORD.findall(text))
+    found: list[str] = []
+    place = 0
+    while place < len(raw):
+        taken, meant = _fold(raw, place)
+        found += meant
+        place += taken
+    return tuple(found)
+
+
+def unwrapped(words: Words, *, keep: int = 0) -> Words:
+    """The words without the wrappers in front; the last `keep` words stay whatever they are."""
+    while front := next((size for size in range(_LONGEST, 0, -1) if words[:size] in _WRAPPERS), 0):
+        if len(words) - front < keep:
+            break
+        words = words[front:]
+    return words
+
+
+def _fold(raw: Words, place: int) -> tuple[int, Words]:
+    for size in range(min(_LONGEST, len(raw) - place), 0, -1):
+        meant = _FOLDED.get(raw[place : place + size])
+        if meant is not None:
+            return size, meant
+    return 1, raw[place : place + 1]
+
+
+_AFTER_A_WORD = re.compile(
+    r"(?:(?:^|(?<=[^A-Za-z0-9]))(?:layers?|blocks?|blks?|resblocks)[._/\-\[]?|(?:^|(?<=[./]))h[._/])"
+    r"(\d+)(?![A-Za-z0-9])",
+    re.IGNORECASE,
+)
+_IN_FRONT = re.compile(r"(\d+)(?=[_.\- ]\D)")
+_AT_THE_END = re.compile(r"(?<=[A-Za-z_])-(\d+)(?=$| \()")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerIndex:
+    """A layer's number, where its digits stand in the name, what stands before it, and what it is part of the layer."""
+
+    layer: int
+    start: int
+    stop: int
+    stack: str
+    part: str
+
+
+def layer_index(name: str, *, numbered: bool = False) -> LayerIndex | None:
+    """The first layer number in a name; `numbered` says that a number in front is the place in the run instead."""
+    if found := _AFTER_A_WORD.search(name):
+        return LayerIndex(int(found[1]), *found.span(1), name[: found.start()], name[found.end() :])
+    if not numbered and (found := _IN_FRONT.match(name)):
+        return LayerIndex(int(found[1]), *found.span(1), "", name[found.end() :])
+    if found := _AT_THE_END.search(name):
+        return LayerIndex(int(found[1]), *found.span(1), "", name[: found.start()] + name[found.end() :])
+    return None
+
+
+def shifted(name: str, offset: int, *, numbered: bool = False) -> str | None:
+    """The name with its layer moved; as it is where it tells none; None where the layer would be below 0."""
+    index = layer_index(name, numbered=numbered) if offset else None
+    if index is None:
+        return name
+    if index.layer + offset < 0:
+        return None
+    return f"{name[: index.start]}{index.layer + offset}{name[index.stop :]}"
+
+
+_KINDS = {
+    "linear": "linear gemm matmul addmm mm bmm mulmat conv1d columnparallellinear rowparallellinear "
+    "mergedcolumnparallellinear qkvparallellinear replicatedlinear telinear",
+    "norm": "layernorm rmsnorm layernormalization simplifiedlayernormalization rmsnormalization groupnorm norm",
+    "embedding": "embedding gather getrows vocabparallelembedding",
+    "softmax": "softmax softmaxext",
+    "gelu": "gelu fastgelu newgeluactivation geluactivation pytorchgelutanh quickgelu",
+    "silu": "silu swish siluactivation",
+    "conv": "conv conv2d convolution",
+    "add": "add residual",
+    "mul": "mul",
+    "relu": "relu",
+    "tanh": "tanh",
+    "sigmoid": "sigmoid",
+    "dropout": "dropout",
+}
+_KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+_ACTIVATIONS = frozenset({"gelu", "silu", "relu", "tanh", "sigmoid"})
+_NOT_LETTERS = re.compile(r"[^a-z0-9]")
+
+
+def may_be_one(one: str | None, other: str | None) -> bool:
+    """False for two kinds that cannot stand for each other; an activation may be another one by mistake."""
+    return None in (one, other) or one == other or {one, other} <= _ACTIVATIONS
+
+
+def op_kind(op: str | None) -> str | None:
+    """`norm` for LayerNorm, LlamaRMSNorm and RMSNormalization; None for an operator that is not known."""
+    if op is None:
+        return None
+    name = _NOT_LETTERS.sub("", op.rpartition(".")[2].lower())
+    return _KIND_OF.get(name) or ("norm" if name.endswith("norm") else None)

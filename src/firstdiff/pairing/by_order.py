@@ -12,20 +12,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from firstdiff.pairing.agreement import Agreement, equal_in_order
+from firstdiff.pairing.agreement import (
+    EXACT,
+    Agreement,
+    Settled,
+    agreement_of_runs,
+    equal_in_order,
+    held_by_pairs,
+    repeated_taps,
+)
 from firstdiff.pairing.computed import computed_pairs
-from firstdiff.pairing.fingerprint import FEWEST_DISTINCT
-from firstdiff.pairing.fit import EQUAL, NOISE, RELATED, fits, misfit
-from firstdiff.pairing.functions import Code, FunctionNames, may_be_one_place
+from firstdiff.pairing.dataflow import operand_proposals
+from firstdiff.pairing.fingerprints import EQUAL, FEWEST_DISTINCT, NOISE, RELATED, fits, misfit
+from firstdiff.pairing.generated_names import Code, FunctionNames, may_be_one_place
 from firstdiff.pairing.leftovers import leftover_proposals
-from firstdiff.pairing.operands import operand_proposals
-from firstdiff.pairing.opkinds import op_kind
+from firstdiff.pairing.names import op_kind, words_of
 from firstdiff.pairing.repeated import RepeatedCode
 from firstdiff.pairing.sequence import Two, certain_pairs, increasing, unique_in_both
-from firstdiff.pairing.settled import EXACT, Settled, agreement_of_runs, held_by_pairs, repeated_taps
-from firstdiff.pairing.side import Side, grouped
-from firstdiff.pairing.strategy import Findings, Proposal, Situation, Strategy
-from firstdiff.pairing.words import words_of
+from firstdiff.pairing.strategy import Findings, Proposal, Side, Situation, Strategy, grouped
 
 _MOST_CELLS = 1 << 21
 _UNRELATED = 0.7
