@@ -209,3 +209,14 @@ def test_an_error_is_no_noise_however_small() -> None:
     theirs[4] = tensor("probs", made[4] + noise, seq=4)
     ours[5] = tensor("layers.5.norm", made[5], "LayerNorm", seq=5, sources=(4,))
     assert ("layers.4.softmax", "probs") in pairs(ours, theirs)
+
+
+def test_functions_of_any_size_are_left_over() -> None:
+    """A module, its function, and taps of two sizes, none of which has a name or values in common."""
+    ours = [
+        tensor("root.block.mul", values(1, 4, 6), "mul", "root.block", seq=0),
+        tensor("root.block", values(2), "Block", "root", seq=1),
+        tensor("root.end", values(3), "Linear", "root", seq=2),
+    ]
+    theirs = [tensor("p", values(4, 4, 6), seq=0), tensor("q", values(5), seq=1), tensor("end", values(6), seq=2)]
+    assert ("root.block", "q") in pairs(ours, theirs)

@@ -243,7 +243,8 @@ class _Board:
 
     def _is_like(self, place: int, other: int) -> bool:
         ours, theirs = self._situation.prints
-        return misfit(ours, place, theirs, other) <= RELATED
+        same_size = self._reference.sizes[place] == self._candidate.sizes[other]
+        return same_size and misfit(ours, place, theirs, other) <= RELATED
 
     def _spread(self, is_reference: bool, place: int) -> np.ndarray | None:
         """Quantiles of some values: two tensors of one kind are spread alike although they differ."""
