@@ -71,7 +71,7 @@ class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
         except KernelError as error:
             if os.environ.get("FIRSTDIFF_TARGET"):
                 self.app.abort(str(error))  # who builds for a platform wants its kernel
-            self.app.display_warning(f"{error}\nfirstdiff will measure with numpy, several times slower.")
+            self.app.display_warning(f"{error}\nfirstdiff will measure with numpy, large tensors many times slower.")
             return
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform_tag()}"

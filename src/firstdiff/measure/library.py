@@ -106,5 +106,5 @@ def describe_library() -> str:
     """Say which kernel measures, for people."""
     found = library()
     if found is None:
-        return "no compiled kernel: numpy measures, several times slower; install a C compiler and firstdiff again"
+        return "no compiled kernel: numpy measures, large tensors many times slower; add a C compiler and install again"
     return f"compiled kernel, {found.variant}"

@@ -139,15 +139,19 @@ class RowSums:
             part[:, which] += np.add.reduceat(values, begins)
         part[:, LARGEST] = np.maximum(part[:, LARGEST], np.maximum.reduceat(np.abs(d), begins))
         if self.channels is not None:
-            self._add_channels(self.channels, figures, np.arange(start, start + r.size))
+            self._add_channels(self.channels, figures, start)
 
-    def _add_channels(self, sums: np.ndarray, figures: list[np.ndarray], index: np.ndarray) -> None:
-        row, channel = np.divmod(index, self._plan.row)
-        sampled = row % self._plan.channel_rows == 0
-        channel = channel[sampled]
+    def _add_channels(self, sums: np.ndarray, figures: list[np.ndarray], start: int) -> None:
+        """Take in the sampled rows, or the parts of them, that lie in a block."""
+        row, stride, size = self._plan.row, self._plan.channel_rows, figures[R].size
+        sampled = np.arange(-(-(start // row) // stride) * stride, (start + size - 1) // row + 1, stride)
+        channel = np.tile(np.arange(row), sampled.size)
+        places = np.repeat(sampled * row - start, row) + channel
+        inside = (places >= 0) & (places < size)
+        places, channel = places[inside], channel[inside]
         for which, values in enumerate(figures):
-            sums[which] += np.bincount(channel, values[sampled], self._plan.row)
-        np.maximum.at(sums[LARGEST], channel, np.abs(figures[D][sampled]))
+            sums[which] += np.bincount(channel, values[places], row)
+        np.maximum.at(sums[LARGEST], channel, np.abs(figures[D][places]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
