@@ -31,7 +31,9 @@ setting = 5
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Modules lie in the current folder; what was imported from it is forgotten afterwards."""
-    for name, text in {"models": MODELS, "broken": "1 / 0", "needs": "import not_installed_anywhere"}.items():
+    lazy = "raise ModuleNotFoundError(\"Could not import module 'Net'\")"
+    needs = "import not_installed_anywhere"
+    for name, text in {"models": MODELS, "broken": "1 / 0", "needs": needs, "lazy": lazy}.items():
         (tmp_path / f"{name}_for_test.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -83,6 +85,7 @@ def test_the_mode_of_the_model_may_be_left() -> None:
         (":net", "names no function"),
         ("no_such_module:net", "there is no module no_such_module in"),
         ("needs_for_test:net", "needs not_installed_anywhere, which is not there"),
+        ("lazy_for_test:net", r"cannot be imported \(Could not import module 'Net'"),
         ("broken_for_test:net", r"cannot be imported \(ZeroDivisionError"),
         ("models_for_test:nett", r"has no nett \(did you mean net"),
         ("models_for_test:setting", "is int; it should be a function"),

@@ -72,7 +72,9 @@ def _function(text: str) -> Callable[[], Any]:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
+        if error.name is None:  # packages that import lazily raise it themselves, with words of their own
+            raise UsageError(f"{module_name} cannot be imported ({error})") from error
+        if not (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise UsageError(f"{module_name} cannot be imported: it needs {error.name}, which is not there") from error
         raise UsageError(f"there is no module {module_name} in {Path.cwd()} or among the installed packages") from error
     except Exception as error:
