@@ -6,8 +6,9 @@ import logging
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,11 +167,11 @@ def _names(arguments: Any) -> tuple[str, ...]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Exporters log every step and warn about packages that they could use."""
+    """Exporters log every step, warn about packages that they could use, and print whole graphs when they give up."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
