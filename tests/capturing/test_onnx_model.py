@@ -84,6 +84,33 @@ def test_float16_on_the_cpu_is_told_to_be_float32_inside(trace: Path) -> None:
     assert {pair.isolated.status for pair in found.pairs if pair.op and pair.isolated} == {"match"}
 
 
+def test_casts_at_both_ends_of_a_float16_graph_are_no_differences(trace: Path) -> None:
+    """Converters keep the types of inputs and outputs, so that an output is one more cast than the original has."""
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((32, 32))
+    x = rng.standard_normal((16, 32)).astype(np.float32)
+
+    def run(nodes: list[onnx.NodeProto], kind: type, path: Path) -> Path:
+        built = model(nodes, {"x": (FLOAT, [16, 32])}, ["y"], {"w": weight.astype(kind)})
+        return capture_onnx(built, {"x": x}, path).path
+
+    product = [helper.make_node("MatMul", ["x", "w"], ["wide"]), helper.make_node("Softmax", ["wide"], ["y"])]
+    half = [
+        helper.make_node("Cast", ["x"], ["x_cast"], to=TensorProto.FLOAT16),
+        helper.make_node("MatMul", ["x_cast", "w"], ["wide"]),
+        helper.make_node("Softmax", ["wide"], ["y_cast"]),
+        helper.make_node("Cast", ["y_cast"], ["y"], to=FLOAT),
+    ]
+    reference = run(product, np.float32, trace)
+    found = fd.compare(reference, run(half, np.float16, trace.with_name("half.trace")))
+    assert found.verdict == "match", [(pair.key, pair.status) for pair in found.pairs]
+    half[2] = helper.make_node("Softmax", ["wide"], ["y_cast"], axis=0)
+    found = fd.compare(reference, run(half, np.float16, trace.with_name("wrong.trace")))
+    assert found.verdict == "mismatch"
+    assert found.first_divergence is not None
+    assert found.pairs[found.first_divergence.pair].op == "Softmax"
+
+
 def test_parts_give_the_same_bits_as_the_whole(tmp_path: Path) -> None:
     file = saved(mlp(), tmp_path)
     capture_onnx(file, {"x": rows()}, tmp_path / "whole.trace")

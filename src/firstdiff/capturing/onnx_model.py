@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
+from firstdiff import dtypes
 from firstdiff.capturing.onnx_file import OnnxModel, need_onnx, open_model
 from firstdiff.capturing.onnx_graph import PART_BYTES, Part, Parts, value_bytes
 from firstdiff.capturing.onnx_session import (
@@ -23,7 +24,7 @@ from firstdiff.capturing.onnx_session import (
     type_of,
     value_of,
 )
-from firstdiff.capturing.onnx_values import Params, ValueRecorder
+from firstdiff.capturing.onnx_values import Params, ValueRecorder, distance
 from firstdiff.capturing.queue_writer import QueueWriter
 from firstdiff.capturing.recording import noted_input, producer, trace_path
 from firstdiff.capturing.session import Filters, Session
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 # beyond this share of an output's deviation the optimised run is another computation, and not another order of sums
 _SAME = 1e-3
+_NUDGES = 8  # times what an output moves when inputs are nudged by a rounding: that is rounding, too
 
 
 class Captured(NamedTuple):
@@ -109,7 +111,9 @@ def capture_onnx(
             trace.abandon(f"{type(error).__name__}: {error}")
             raise
         trace.close(**session.summary(), optimized=optimized)
-    _warn(optimized)
+        if far := {name: apart for name, apart in optimized.items() if not apart <= _SAME}:
+            moved = _moved_by_rounding(opened, arrays, plain, chosen, run.eps)
+            _warn({name: apart for name, apart in far.items() if not apart <= _NUDGES * max(moved[name], run.eps)})
     return Captured(trace.path, session.tensors, optimized, tuple(session.surprises()))
 
 
@@ -132,6 +136,7 @@ class _Run:
         self._optimize = optimize
         self._on_progress = on_progress or (lambda _done, _total: None)
         self._held: dict[str, onnxruntime.OrtValue] = {}
+        self.eps = dtypes.eps_of(np.dtype(np.float32))  # of the coarsest values
 
     def type_of(self, name: str) -> onnx.TypeProto:
         given = next((item.type for item in self._model.proto.graph.input if item.name == name), None)
@@ -176,7 +181,10 @@ class _Run:
         results = run_session(session, [value.name for value in part.values], feeds, self._model.path)
         for value, result in zip(part.values, results, strict=True):
             self._held[value.name] = result
-            self._recorder.record(value, array_of(result), result.data_type())
+            array = array_of(result)
+            if array is not None:
+                self.eps = max(self.eps, dtypes.eps_of(array.dtype))
+            self._recorder.record(value, array, result.data_type())
         self._held = {
             name: held for name, held in self._held.items() if name in part.kept or name not in self._seen(part)
         }
@@ -207,8 +215,23 @@ def _plain_outputs(model: OnnxModel, inputs: Mapping[str, np.ndarray], provider:
     return {name: array.copy() for name, array in found.items() if array is not None}
 
 
-def _warn(optimized: Mapping[str, float]) -> None:
-    far = {name: distance for name, distance in optimized.items() if not distance <= _SAME}
+def _moved_by_rounding(
+    model: OnnxModel, inputs: Mapping[str, np.ndarray], plain: Mapping[str, np.ndarray], provider: str, eps: float
+) -> dict[str, float]:
+    """Return how far the outputs of the plain run move when inputs are nudged by `eps`, in standard deviations."""
+    signs = np.random.default_rng(0)
+    nudged = {
+        name: (array * (1 + eps * signs.choice((-1, 1), array.shape))).astype(array.dtype)
+        if dtypes.kind_of(array.dtype) == "float"
+        else array
+        for name, array in inputs.items()
+    }
+    moved = _plain_outputs(model, nudged, provider)
+    return {name: distance(array, moved[name]) for name, array in plain.items()}
+
+
+def _warn(far: Mapping[str, float]) -> None:
+    """Warn of outputs that the optimised model gives otherwise, by more than rounding on the way makes."""
     if far:
         name = max(far, key=lambda key: far[key])
         warnings.warn(

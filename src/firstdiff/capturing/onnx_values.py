@@ -15,7 +15,8 @@ from firstdiff.capturing.session import Place, Session
 
 Params = Literal["auto", "small", "all", "none"]
 
-
+# times eps of the largest value: a spread below it is made by rounding alone
+_CONSTANT = 64
 # compute float16 in float32, from node to node, and round only what is given out
 _WIDENING = ("cpu", "CPUExecutionProvider", "wasm")
 
@@ -31,6 +32,7 @@ class ValueRecorder:
         self._limit = _largest_recorded(model, params)
         self._seq: dict[str, int] = {}
         self._params: set[str] = set()
+        self._types: dict[str, np.dtype] = {}
         self._graph_name = model.proto.graph.name or "graph"
 
     def record_inputs(self, inputs: Mapping[str, np.ndarray]) -> None:
@@ -70,13 +72,21 @@ class ValueRecorder:
             **({"inputs": list(known)} if known else {}),
             **({"params": weights} if weights else {}),
             **torch_origin(value.node),
-            **({"dtype_was": "float32"} if self._widens and array.dtype == np.float16 else {}),
+            **({"dtype_was": was} if (was := self._computed_as(value, array.dtype)) else {}),
         }
         domain = value.node.domain
         op = value.node.op_type if domain in ("", "ai.onnx") else f"{domain}:{value.node.op_type}"
         place = Place(value.name, op=op, parent=value.inside[-1] if value.inside else self._graph_name)
         sources = tuple(self._seq[name] for name in known.values())
         self._seq[value.name] = self._session.emit(place, "output", array, attrs=attrs, sources=sources)
+
+    def _computed_as(self, value: Value, dtype: np.dtype) -> str | None:
+        """Return the type in which a value was computed, if it is another than that in which it is given out."""
+        self._types[value.name] = dtype
+        if value.node.op_type == "Cast":
+            was = self._types.get(value.node.input[0], dtype)
+            return dtypes.name_of(was) if dtypes.eps_of(was) > dtypes.eps_of(dtype) > 0 else None
+        return "float32" if self._widens and dtype == np.float16 else None
 
     def record_optimized(self, name: str, exposed: np.ndarray, optimized: np.ndarray) -> float | None:
         """Record an output of the untouched, optimised model, and return its distance from the exposed one's."""
@@ -88,7 +98,10 @@ class ValueRecorder:
 
 
 def distance(one: np.ndarray, other: np.ndarray) -> float:
-    """The greatest difference, in standard deviations of `one`; infinite where shapes or non-finite values differ."""
+    """The greatest difference, in standard deviations of `one`; infinite where shapes or non-finite values differ.
+
+    Where all values are one but for rounding, it is told as a share of the largest.
+    """
     if one.shape != other.shape:
         return float("inf")
     first, second = dtypes.doubles(one), dtypes.doubles(other)
@@ -101,7 +114,9 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
     worst = float(np.max(differences))
     if not np.isfinite(worst):
         return float("inf")
-    return worst / spread if spread else worst
+    largest = float(np.max(np.abs(finite), initial=0.0))
+    scale = spread if spread > _CONSTANT * dtypes.eps_of(one.dtype) * largest else largest
+    return worst / scale if scale else worst
 
 
 def _largest_recorded(model: OnnxModel, params: Params) -> int:

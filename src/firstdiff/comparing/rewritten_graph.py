@@ -9,6 +9,7 @@ from typing import final
 from firstdiff.comparing.rewritten import other_operations, without_figures
 from firstdiff.comparing.rows import MatchedPair
 from firstdiff.comparing.settling import is_found_alone
+from firstdiff.dtypes import kind_of
 from firstdiff.locate import MeasuredPair
 from firstdiff.trace import Trace
 
@@ -23,7 +24,7 @@ def set_apart_rewritten_values(
 
     Another opset, exporter or optimiser spells a norm, an activation or an attention in other nodes. Two values that
     were paired, but are made of other values, are each of one graph alone. What leads to a value that differs, or is an
-    output of the model without a partner, stays what it is.
+    output of the model without a partner, stays what it is, unless it is such a value in another precision.
     """
     found = list(rows)
     if not all(any("opset" in item.record.attrs for item in trace) for trace in traces):
@@ -73,6 +74,7 @@ class _Graph:
             if places:
                 self.place_of[row.index] = places[0]
         by_seq = {item.record.seq: place for place, item in enumerate(trace) if item.record.seq is not None}
+        self._trace = trace
         self._sources: dict[int, list[int]] = {}
         self._users: dict[int, list[int]] = {}
         for place, item in enumerate(trace):
@@ -93,7 +95,10 @@ class _Graph:
         return {source.index for source in found if source is not None}
 
     def leads_to_matches(self, place: int) -> bool:
-        """True if a value is used, and every use ends in values that match; users come later, so this ends."""
+        """True if a value is used, and every use ends in values that match; users come later, so this ends.
+
+        An output that only casts a value which matches counts as one: converters put such casts at the end.
+        """
         left = [place]
         while left:
             at = left[-1]
@@ -102,11 +107,22 @@ class _Graph:
             if open_users:
                 left += open_users
                 continue
-            self._known[at] = bool(users) and all(
-                self._known[user] if self._is_lone(user) else self._matches(user) for user in users
-            )
+            if users:
+                self._known[at] = all(
+                    self._known[user] if self._is_lone(user) else self._matches(user) for user in users
+                )
+            else:
+                self._known[at] = self._casts_a_match(at)
             left.pop()
         return self._known[place]
+
+    def _casts_a_match(self, place: int) -> bool:
+        sources = self._sources[place]
+        if self._trace.tensors[place].record.op != "Cast" or len(sources) != 1 or self._is_lone(sources[0]):
+            return False
+        pair = [self._trace.tensors[at].source for at in (place, sources[0])]
+        is_float = all(source is not None and kind_of(source.dtype) == "float" for source in pair)
+        return is_float and self._matches(sources[0])
 
     def _is_lone(self, place: int) -> bool:
         row = self._rows.get(place)

@@ -267,16 +267,17 @@ class Replays:
         return candidate is not None and candidate.record.name not in self._candidate_parents
 
     def _shortened(self, place: int) -> bool:
-        """Return whether values were stored in less precision than they had, so that inputs are not quite known."""
+        """Return whether values were stored in less precision than they had, so that inputs are not quite known.
+
+        What a converter casts back at the end was computed from such values.
+        """
         candidate = self._graph.rows[place].candidate
         was = candidate.record.attrs.get("dtype_was") if candidate else None
         own = self._values.own(place)
-        return (
-            isinstance(was, str)
-            and dtypes.known(was)
-            and own is not None
-            and dtypes.eps_of(dtypes.from_name(was)) < dtypes.eps_of(own.dtype)
-        )
+        if candidate is None or own is None or not isinstance(was, str) or not dtypes.known(was):
+            return False
+        given, had = dtypes.eps_of(own.dtype), dtypes.eps_of(dtypes.from_name(was))
+        return had < given or (had > given and candidate.record.op == "Cast")
 
     def _limit(self, place: int, own: np.ndarray, theirs: Operands, again: Replayed | None) -> _Limit:
         """Return the largest residual allowed, based on the reference's own residual if both sides have one dtype.
