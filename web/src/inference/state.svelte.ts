@@ -1,7 +1,7 @@
 /** The page's state: a model, its inputs, what was run, and the table of the newest run. */
 import { sentence } from "../api/client";
 import { provider as store } from "../api/provider";
-import { asNumber, metric, shape as shapeText, type Num } from "../format";
+import { asNumber, counted, metric, shape as shapeText, type Num } from "../format";
 import { sendFiles } from "../start/upload";
 import { inference, largest, type InputsIn, type Model, type Provider, type Run, type Statistics, type Table } from "./api";
 import { captureRun, type LoadedFile } from "./capture";
@@ -120,10 +120,11 @@ export class InferenceState {
     if (!this.run) return;
     this.other = other;
     this.table = await inference.table(this.#opened().id, this.run.id, other);
-    const { rows, first, limit } = this.table;
+    if (other) return; // the log has these lines already
+    const { rows, first } = this.table;
     const row = first === null ? null : rows[first];
-    if (row) this.log.say(`first tensor further than ${limit} deviations from Python's: ${row.name} (${row.op}), ${metric(row.python?.distance)} deviations`);
-    else if (this.model?.python) this.log.say(`all ${rows.length} tensors are within ${limit} deviations of Python's`);
+    if (row) this.log.say(`first tensor that differs from Python's: ${row.name} (${row.op}), ${metric(row.python?.distance)} deviations`);
+    else if (this.model?.python) this.log.say(agreement(this.table).replace("’", "'"));
     const apart = this.table.first_torch === null ? null : rows[this.table.first_torch];
     if (apart) this.log.say(`first tensor that differs from torch's: ${apart.name} (${apart.op}), ${metric(apart.torch?.distance)} deviations from ${apart.torch?.name}`);
     if (!this.log.statistics) return;
@@ -181,6 +182,14 @@ export class InferenceState {
 
 export function words({ min, max, mean, std, nan, inf }: Statistics): string {
   return `min ${metric(min)} max ${metric(max)} mean ${metric(mean)} std ${metric(std)} NaN ${nan} Inf ${inf}`;
+}
+
+/** Words for a run that Python agrees with; rounding may lie many deviations apart where sums cancel. */
+export function agreement({ rows, limit }: Table): string {
+  const far = rows.filter(({ python }) => python && isFar(python.distance, limit)).length;
+  const all = counted(rows.length, "tensor");
+  if (!far) return `${all} within ${limit} deviations of Python’s`;
+  return `${all} agree with Python’s; ${far} of them ${far === 1 ? "is" : "are"} further than ${limit} deviations apart, which is rounding that grew`;
 }
 
 /** How the outputs of the untouched model compare, in words. */

@@ -174,11 +174,16 @@ class ModelOut:
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """One tensor of another run beside the browser's: distance in standard deviations of the other run's."""
+    """One tensor of another run beside the browser's.
+
+    distance: in standard deviations of the other run's
+    wrong: further than rounding of what it was computed from
+    """
 
     name: str
     distance: float
     statistics: Statistics
+    wrong: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +202,9 @@ class TensorRow:
 class TableOut:
     """Every tensor of a run, in order.
 
-    first: the first row further than `limit` from Python's
-    first_torch: the first row further than that from torch's
+    limit: the distance up to which runs are taken for equal
+    first: the first row that is wrong beside Python's
+    first_torch: the first row that is wrong beside torch's
     """
 
     rows: tuple[TensorRow, ...]
