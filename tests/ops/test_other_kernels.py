@@ -118,3 +118,17 @@ def test_an_optimised_output_may_differ_as_the_exposed_one_does(tmp_path: Path) 
     other[3] *= 2
     found = compared(proto, x, tmp_path, y=one, optimized=other)
     assert [site.key for site in found.divergences] == ["y:out.optimized"]
+
+
+@pytest.mark.parametrize("op", ["ReduceMean", "ReduceSum"])
+def test_a_mean_that_cancels_may_round_each_of_its_terms(op: str, tmp_path: Path) -> None:
+    """The mean of centred samples is a thousandth of them."""
+    x = np.random.default_rng(0).standard_normal((1, 8000)).astype(np.float32)
+    x -= x.mean() - np.float32(1e-3)
+    proto = node(op, x, {"axes": np.array([1])})
+    exact = x.astype(np.float64).mean(keepdims=True) * (8000 if op == "ReduceSum" else 1)
+    magnitudes = np.abs(x.astype(np.float64)).mean() * (8000 if op == "ReduceSum" else 1)
+    rounded = (exact + 4 * 2.0**-23 * magnitudes).astype(np.float32)
+    assert compared(proto, x, tmp_path, y=rounded, optimized=rounded).verdict == "match"
+    found = compared(proto, x, tmp_path, y=(exact + 1e-4 * magnitudes).astype(np.float32))
+    assert [site.key for site in found.divergences] == ["y"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # the operators are many, and most comparisons need none of t
 _APART = 2.0  # times its own error that another run of an ill-conditioned operation may be off the reference
 _EXPLAINS = 0.25  # of an error, for one rounding of the inputs to be its reason
 PRODUCTS = ("linear", "matmul", "conv", "conv_transpose")
+_SUMS = ("mean", "sum")
 # eps of the sum of all magnitudes that go into an element: kernels of onnxruntime, in Python and in browsers, stay
 # within 8 on trained convolutions, however much of the sum cancels
 _OF_MAGNITUDES = 16.0
@@ -61,7 +62,8 @@ def is_within_its_sums(
     """
     if own.dtype.itemsize < 4 or dtypes.kind_of(own.dtype) != "float":
         return False
-    if plan.operator in PRODUCTS and all(part.part in _AMOUNTS for part in parts):
+    adds = plan.operator in PRODUCTS or (plan.operator == "reduce" and plan.settings["kind"] in _SUMS)
+    if adds and all(part.part in _AMOUNTS for part in parts):
         arrays = {name: np.abs(dtypes.doubles(values)) for name, values in plan.arrays.items() if values is not None}
         magnitudes = plan.on(**arrays).run()[slot]
         allowed = _OF_MAGNITUDES * magnitudes
