@@ -93,6 +93,21 @@ def test_what_autocast_rounds_before_a_product_is_no_error(tmp_path: Path) -> No
     assert found.first_divergence.key.startswith("0")
 
 
+def test_norms_with_weights_wider_than_what_autocast_gives_them_are_right(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16)).eval()
+    model[1].running_mean.data = 10 + seeded(7, 16)  # whose rounding is as large as the result
+    model[0].bias.data = model[1].running_mean.data.clone()
+    model[1].running_var.data = torch.rand(16, generator=torch.Generator().manual_seed(8)) + 0.1
+    x = seeded(9, 2, 3, 16, 16)
+    reference = captured(model, tmp_path / "r", x, params="all")
+    assert fd.compare(reference, autocast(model, tmp_path / "c", x)).verdict == "match"
+    model[1].eps = 0.02
+    found = fd.compare(reference, autocast(model, tmp_path / "w", x))
+    assert found.first_divergence is not None
+    assert found.first_divergence.key.startswith("1")
+
+
 @pytest.mark.filterwarnings("ignore:TF32 acceleration")
 def test_a_convolution_by_another_algorithm_is_right(tmp_path: Path) -> None:
     """Torch without oneDNN takes Winograd's for batches of 16 and more, where it is built with nnpack."""

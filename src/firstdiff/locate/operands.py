@@ -80,6 +80,12 @@ class Values:
         """Rows of the parameters a module itself holds."""
         return [self._params[full] for full in (f"{name}.weight", f"{name}.in_proj_weight") if full in self._params]
 
+    def are_wider(self, name: str, dtype: np.dtype) -> bool:
+        """Return whether the candidate's module holds weights in a finer type."""
+        held = (self._graph.rows[at].candidate for at in self.weights(name))
+        sources = [tensor.source for tensor in held if tensor is not None and tensor.source is not None]
+        return any(dtypes.eps_of(source.dtype) < dtypes.eps_of(dtype) for source in sources)
+
     def reference(self, place: int) -> np.ndarray:
         return self._reference(place)
 

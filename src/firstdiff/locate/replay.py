@@ -180,9 +180,16 @@ class Replays:
             return _unknown(f"the candidate has no {theirs.lost or row.key} in this layout", _RECORD_BOTH)
         if not self._in_order(place, theirs):
             return _unknown("the candidate computes its inputs later", "check how the two were paired")
-        params = self._values.params(record.name, record.parent, own.dtype) or {}
-        candidate = _same_reading(plans(record.op, record.attrs, theirs.inputs, params, name=row.key), again)
-        return self._against(place, own, candidate, self._limit(place, own, theirs, again))
+        limit = self._limit(place, own, theirs, again)
+        judged = Isolated(status="unknown")
+        # weights may be wider than what is computed with them, as those of norms are under autocast
+        for rounding in (own.dtype, None) if self._values.are_wider(record.name, own.dtype) else (own.dtype,):
+            params = self._values.params(record.name, record.parent, rounding) or {}
+            candidate = _same_reading(plans(record.op, record.attrs, theirs.inputs, params, name=row.key), again)
+            found = self._against(place, own, candidate, limit)
+            if found.status == "match" or rounding is not None:
+                judged = found
+        return judged
 
     def _at_once(self, place: int, slots: dict[str, int]) -> Isolated | None:
         """Judge a row that matches, from the candidate alone; None where the reference has to say more.
