@@ -252,11 +252,18 @@ static void add_points(Scan *scan, const Chunk *chunk, int64_t n, int sketch, in
     Room room;
     uint16_t places[CHUNK];
     if (chunk->r_double) {
-        n = keep_finite_double(chunk->r_double, chunk->c_double, n, room.r, room.c, places);
-        add_points_in_double(scan, room.r, room.c, n, sketch, cells);
+        const double *r = chunk->r_double, *c = chunk->c_double;
+        if (!are_finite_double(r, c, n)) {
+            n = keep_finite_double(r, c, n, room.r, room.c, places);
+            r = room.r, c = room.c;
+        }
+        add_points_in_double(scan, r, c, n, sketch, cells);
     } else {
-        float *r = (float *)room.r, *c = (float *)room.c;
-        n = keep_finite_float(chunk->r_float, chunk->c_float, n, r, c, places);
+        const float *r = chunk->r_float, *c = chunk->c_float;
+        if (!are_finite_float(r, c, n)) {
+            n = keep_finite_float(r, c, n, (float *)room.r, (float *)room.c, places);
+            r = (float *)room.r, c = (float *)room.c;
+        }
         add_points_in_float(scan, r, c, n, sketch, cells);
     }
 }
