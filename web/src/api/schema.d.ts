@@ -943,13 +943,18 @@ export interface components {
         };
         /**
          * Against
-         * @description One tensor of another run beside the browser's: distance in standard deviations of the other run's.
+         * @description One tensor of another run beside the browser's.
+         *
+         *     distance: in standard deviations of the other run's
+         *     wrong: further than rounding of what it was computed from
          */
         Against: {
             /** Name */
             name: string;
             distance: components["schemas"]["Num"];
             statistics: components["schemas"]["Statistics"];
+            /** Wrong */
+            wrong: boolean;
         };
         /**
          * Alignment
@@ -2492,8 +2497,9 @@ export interface components {
          * TableOut
          * @description Every tensor of a run, in order.
          *
-         *     first: the first row further than `limit` from Python's
-         *     first_torch: the first row further than that from torch's
+         *     limit: the distance up to which runs are taken for equal
+         *     first: the first row that is wrong beside Python's
+         *     first_torch: the first row that is wrong beside torch's
          */
         TableOut: {
             /** Rows */
