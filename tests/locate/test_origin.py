@@ -348,3 +348,32 @@ def test_an_output_made_before_the_error_does_not_count_as_recovered(tmp_path: P
     assert by_key["0.last"].measured.status == "mismatch"
     assert by_key["0:out.1"].measured.status == "match"
     assert by_key["0:out.1"].recovers_from is None
+
+
+def test_a_part_that_the_error_does_not_touch_does_not_count_as_recovered(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    reference = _Parts()
+    candidate = copy.deepcopy(reference)
+    x = torch.randn(16, 8)
+    with torch.no_grad():
+        candidate.fused.bias[0] += 1.0
+        for model, name in ((reference, "r"), (candidate, "c")):
+            with fd.capture(model, tmp_path / name):
+                model(x)
+    found = located(open_trace(tmp_path / "r"), open_trace(tmp_path / "c"))
+    by_key = {pair.measured.key: pair for pair in found.pairs}
+    assert by_key["root.chunk"].measured.status == "mismatch"
+    assert by_key["root.chunk:out.1"].measured.status == "match"
+    assert by_key["root.chunk:out.1"].recovers_from is None
+
+
+class _Parts(torch.nn.Module):
+    """Splits a fused projection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fused = torch.nn.Linear(8, 12)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, second = self.fused(x).chunk(2, -1)
+        return first + second

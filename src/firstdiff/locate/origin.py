@@ -172,8 +172,7 @@ def recovered(graph: RowGraph) -> list[int | None]:
         fed = graph.compared[place]
         if row.record is None or row.is_evidence or fed.guessed or fed.incomplete or row.role == "input":
             continue
-        call = graph.calls.of(place)
-        if call.inner and len(call.outputs) > 1:  # which of its parts made which output was not recorded
+        if len(graph.calls.of(place).outputs) > 1:  # each may be made from another part of what goes in
             found[place] = None
             continue
         wrong = [at for at in fed.rows if graph.rows[at].differs] if row.status == "match" else []
