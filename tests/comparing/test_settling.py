@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from onnx import helper
 from torch import nn
 
 import firstdiff as fd
 from firstdiff.comparing import Options, explain_pair, settling
+from firstdiff.comparing.rejudge import rejudge
+from firstdiff.judge import Rules
+from firstdiff.readers import open_trace
 from firstdiff.schema import Comparison, Pair
 from firstdiff.trace import Trace
 from tests.capturing.models import captured
+from tests.capturing.onnx_models import FLOAT, saved
+from tests.capturing.onnx_models import model as model_of
 from tests.locate.models import Shuffled, change, model, trace
 
 VALUES = torch.randn(48, 64, generator=torch.Generator().manual_seed(2))
@@ -217,3 +224,71 @@ def test_a_match_says_what_it_could_not_have_seen(tmp_path: Path) -> None:
     assert told[0].startswith("2 rows were judged by values alone: a scale error below 0.")
     assert unseen(fd.compare(values, values)) == []
     assert unseen(fd.compare(values, {name: 1.02 * array for name, array in rounded.items()})) == []
+
+
+class Stepped(nn.Module):
+    """Whole numbers from products."""
+
+    def __init__(self, *, order: torch.Tensor | None = None, opaque: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.product = Shuffled(64, 64)
+        self.product.order = order
+        self.inner = Unknown(0.0) if opaque else nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.mul(torch.floor(torch.mul(self.inner(self.product(x)), 2.0**18)), 0.5)
+
+
+def stepped(path: Path, **options: object) -> Trace:
+    return captured(Stepped(**options), path, VALUES, params="all")  # type: ignore[arg-type]
+
+
+def one_step_off(made: Trace, path: Path, key: str, at: tuple[int, ...]) -> Trace:
+    recorded = made[key].values().view().copy()
+    held = next(file for file in sorted(path.rglob("*.npy")) if np.array_equal(np.load(file), recorded))
+    recorded[at] += np.array(1 if recorded[at] % 2 == 0 else -1).astype(recorded.dtype)
+    np.save(held, recorded)
+    return open_trace(path)
+
+
+ORDER = torch.randperm(64, generator=torch.Generator().manual_seed(1))
+
+
+def test_rounding_that_crosses_a_step_is_no_error(tmp_path: Path) -> None:
+    found = fd.compare(stepped(tmp_path / "r"), stepped(tmp_path / "c", order=ORDER))
+    row = row_of(found, "root.floor")
+    assert found.verdict == "match"
+    assert row.metrics is not None
+    assert row.metrics.max_abs == 1
+    assert "by rounding that crossed a step; the operation introduces nothing" in (row.reason or "")
+    assert any(note.text.startswith("1 row differs by rounding that crossed a step") for note in found.notes)
+    assert rejudge(found, Rules()).verdict == "match"
+
+
+def test_a_step_that_the_operation_itself_takes_is_an_error(tmp_path: Path) -> None:
+    reference, candidate = stepped(tmp_path / "r"), stepped(tmp_path / "c", order=ORDER)
+    found = fd.compare(reference, one_step_off(candidate, tmp_path / "c", "root.floor", (0, 0)))
+    assert found.first_divergence is not None
+    assert found.first_divergence.key == "root.floor"
+
+
+def test_whole_numbers_behind_an_operation_that_cannot_be_computed_again_are_not_excused(tmp_path: Path) -> None:
+    sides = stepped(tmp_path / "r", opaque=True), stepped(tmp_path / "c", order=ORDER, opaque=True)
+    assert fd.compare(*sides).verdict == "mismatch"
+
+
+@pytest.mark.parametrize(("at", "verdict"), [(0, "match"), (1, "mismatch")])
+def test_a_kernel_may_round_either_way_beside_a_tie_alone(tmp_path: Path, at: int, verdict: str) -> None:
+    """Kernels divide by the scale or multiply with its inverse before they round."""
+    scale = np.float32(0.1)
+    values = (np.arange(64, dtype=np.float32) * scale).reshape(1, 64)
+    values[0, 0] = np.float32(10.5) * scale
+    node = helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["y"])
+    weights = {"scale": np.array(scale), "zero": np.array(0, np.uint8)}
+    made = model_of([node], {"x": (FLOAT, (1, 64))}, ["y"], weights)
+    path = saved(made, tmp_path)
+    for run in ("r", "c"):
+        fd.capture_onnx(path, {"x": values}, tmp_path / run)
+    reference, candidate = open_trace(tmp_path / "r"), open_trace(tmp_path / "c")
+    assert fd.compare(reference, one_step_off(candidate, tmp_path / "c", "y", (0, at))).verdict == verdict

@@ -116,7 +116,9 @@ def _judged(pair: Pair, rules: Rules) -> tuple[JudgedRow, bool]:
         admits = True
     else:
         reasons = nonfinite_reasons(basis.conflicting, basis.both_nan, equal_nan=rules.equal_nan)
-        reasons += [] if admits else [BEYOND_TOLERANCE]
+        # whole numbers that differ match where they are what their own inputs give
+        excused = tolerance.rule == "exact" and tolerance == pair.tolerance and pair.status == "match"
+        reasons += [] if admits or excused else [BEYOND_TOLERANCE]
     if not reasons and tolerance == pair.tolerance and pair.status == "mismatch" and pair.reason:
         reasons = [pair.reason]  # a channel beyond its floor, or a layout that may not match
     elif not reasons and pair.alignment is not None and pair.alignment.applied and pair.alignment.barred:
@@ -124,7 +126,7 @@ def _judged(pair: Pair, rules: Rules) -> tuple[JudgedRow, bool]:
     row = JudgedRow(
         index=pair.index,
         status="mismatch" if reasons else "match",
-        reason="; ".join(reasons) or ("no elements to compare" if pair.metrics.elements == 0 else None),
+        reason="; ".join(reasons) or (pair.reason if pair.status == "match" else None),
         mismatched=envelope.approximate_count(tolerance.atol, tolerance.rtol) + against,
         ratio=ratio_to_limits(basis, tolerance, pair.systematic, equal_nan=rules.equal_nan),
         worst_element=ratio(basis, tolerance.atol, tolerance.rtol, equal_nan=rules.equal_nan),

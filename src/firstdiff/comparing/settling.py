@@ -75,6 +75,7 @@ class Isolation:
         self._tainted: set[int] = set()
         self._unproven: set[int] = set()
         self._cast: dict[int, bool] = {}
+        self._stepped: list[str] = []
 
     @property
     def seconds_left(self) -> float:
@@ -93,36 +94,39 @@ class Isolation:
             self._unproven.add(place)
         if alone is not None and row.systematic is not None and row.status in ("match", "mismatch"):
             row = self._combined(place, row, row.systematic, alone)
-        if row.differs and row.systematic is not None:
-            row = self._beside_exposed(place, row, row.systematic)
+        elif alone is not None and row.differs and row.systematic is None:
+            row = self._over_a_step(place, row, alone)
+        if row.differs:
+            row = self._beside_exposed(place, row)
         if row.differs and place not in self._tainted:
             self._introduced.add(place)
         self._rows.append(row)
         return row
 
-    def _beside_exposed(self, place: int, row: MeasuredPair, systematic: Systematic) -> MeasuredPair:
+    def _beside_exposed(self, place: int, row: MeasuredPair) -> MeasuredPair:
         """Excuse an output of the optimised model that is as near as the one computed node by node, which matches.
 
         Nothing inside the optimised model was recorded, so that what its operations make of rounding shows only there.
         """
-        by_noise = row.tolerance is not None and row.tolerance.rule == "default" and not _certain(row, systematic)
-        if row.record is None or row.record.slot != "optimized" or not by_noise:
+        by_rule = row.tolerance is not None and row.tolerance.rule in ("default", "exact")
+        if row.record is None or row.record.slot != "optimized" or not by_rule or _certain(row):
             return row
         fed = (self._rows[at] for at in self._graph.compared[place].rows if at < place)
         exposed = next((other for other in fed if other.record and other.record.name == row.record.name), None)
         if exposed is None or exposed.status != "match" or not _as_near(row.metrics, exposed.metrics):
             return row
-        note = f"differs by {percent(_share(row))}, about as much as {exposed.key}, which matches"
-        return matching(replace(row, systematic=replace(systematic, failed=(), note=note)))
+        share = row.metrics.rel_l2 if row.metrics and row.metrics.rel_l2 is not None else 0.0
+        return _excused(row, f"differs by {percent(share)}, about as much as {exposed.key}, which matches")
 
     def _combined(self, place: int, row: MeasuredPair, systematic: Systematic, alone: Isolated) -> MeasuredPair:
-        excused = place not in self._tainted and not _certain(row, systematic)
+        excused = place not in self._tainted and not _certain(row)
         if row.differs and excused and place in self._unproven and not _is_slight(systematic):
             excused = alone.status == "match" and self._prove(place)
         if alone.status == "match" and row.differs and excused:
             share = row.metrics.rel_l2 if row.metrics and row.metrics.rel_l2 is not None else 0.0
-            note = f"differs by {percent(share)} of propagated rounding; the operation introduces nothing"
-            return matching(replace(row, systematic=replace(systematic, failed=(), note=note)))
+            return _excused(
+                row, f"differs by {percent(share)} of propagated rounding; the operation introduces nothing"
+            )
         if alone.ill_conditioned and row.differs and excused:
             metrics = replace(row.metrics, mismatched=0) if row.metrics else None
             return replace(row, status="inconclusive", reason=alone.reason, required=None, metrics=metrics)
@@ -135,6 +139,19 @@ class Isolation:
                 return replace(row, status="mismatch", reason=part.text, systematic=systematic)
         return row
 
+    def _over_a_step(self, place: int, row: MeasuredPair, alone: Isolated) -> MeasuredPair:
+        """Excuse whole numbers that are what the candidate's own inputs give, where nothing before made an error.
+
+        Where a value is rounded to a step, or the largest is chosen, rounding before it can decide which.
+        """
+        if alone.status != "match" or alone.residual or place in self._tainted or _certain(row):
+            return row
+        if place in self._unproven and not self._prove(place):
+            return row
+        many = _how_many(row)
+        self._stepped.append(f"{row.key}: {many}")
+        return _excused(row, f"{many} by rounding that crossed a step; the operation introduces nothing")
+
     def _isolated(self, place: int, row: MeasuredPair) -> Isolated | None:
         if (
             not row.compared
@@ -146,10 +163,13 @@ class Isolation:
         if self._equal(place) and all(self._equal(at) for at in self._graph.compared[place].rows):
             return Isolated(status="match", residual=0.0)
         cost = self._replays.cost(place)
-        if row.differs and place not in self._tainted and cost <= self._left_for_alarms:
+        alarms = row.differs and place not in self._tainted
+        if alarms and cost <= self._left_for_alarms:
             self._left_for_alarms -= cost
         elif cost <= self._left:
             self._left -= cost
+        elif alarms and cost <= self._left_for_proofs:
+            self._left_for_proofs -= cost
         else:
             self._left_out.add(place)
             return None
@@ -216,6 +236,11 @@ class Isolation:
                 f"Differences grow to {percent(largest)} by propagated {kind} rounding; none of {counted['match']:,} "
                 f"operations introduces an error{unknown}",
             )
+        if self._stepped:
+            count = len(self._stepped)
+            what = "1 row differs" if count == 1 else f"{count:,} rows differ"
+            text = f"{what} by rounding that crossed a step; the first is {self._stepped[0]}"
+            yield Note("other", None, text)
         if not any(row.differs for row in rows):
             yield from self._unseen(rows)
         if self._left_out:
@@ -258,11 +283,24 @@ def _is_slight(systematic: Systematic) -> bool:
     return all(part.part in _AMOUNTS and part.figure <= _SLIGHT * part.limit for part in systematic.failed)
 
 
-def _certain(row: MeasuredPair, systematic: Systematic) -> bool:
+def _certain(row: MeasuredPair) -> bool:
     """True for a mismatch whatever it was computed from: a layout, other masks or ids, NaN that only one side has."""
-    basis = row.basis
+    basis, failed = row.basis, row.systematic.failed if row.systematic is not None else ()
     strange = row.layout_cause is not None or (basis is not None and (basis.conflicting or basis.both_nan))
-    return bool(strange) or any(part.part in ("mask", "exact") for part in systematic.failed)
+    return bool(strange) or any(part.part in ("mask", "exact") for part in failed)
+
+
+def _excused(row: MeasuredPair, note: str) -> MeasuredPair:
+    """Return a row that matches, and say why; whole numbers have no form of a difference to note it in."""
+    if row.systematic is None:
+        return matching(row, reason=note)
+    return matching(replace(row, systematic=replace(row.systematic, failed=(), note=note)))
+
+
+def _how_many(row: MeasuredPair) -> str:
+    metrics = row.metrics
+    assert metrics is not None, "only what was measured differs"
+    return f"{metrics.mismatched:,} of {metrics.elements:,} whole numbers differ"
 
 
 def _share(row: MeasuredPair) -> float:

@@ -30,6 +30,7 @@ _TILED = range(3, 8)  # sizes of kernels that it is used for
 # eps for each root of the number of terms that a softmax divides by the sum of: browsers reach 1.2 with 6,625 of them
 _OF_ROOTS = 4.0
 _AMOUNTS = ("level", "row", "channel", "element")
+_NUDGE = 2.0  # eps: kernels divide by a scale or multiply with its inverse before they round to a whole number
 
 
 def ill_conditioned(again: Replayed, slot: str, reference: np.ndarray, candidate: np.ndarray) -> str | None:
@@ -76,6 +77,39 @@ def is_within_its_sums(
     else:
         return False
     return bool((np.abs(dtypes.doubles(own) - computed) <= dtypes.eps_of(own.dtype) * allowed).all())
+
+
+def is_within_a_step(plan: Plan, slot: str, computed: np.ndarray, own: np.ndarray) -> bool:
+    """True for integers that are what the operation gives if rounding moves its largest input up or down.
+
+    computed: what the plan gives
+    own: what was recorded
+    """
+    if dtypes.eps_of(own.dtype) or own.shape != computed.shape or np.array_equal(own, computed):
+        return False
+    given = {name: value if isinstance(value, tuple) else (value,) for name, value in plan.arrays.items()}
+    floats = [
+        (array.size, name, at)
+        for name, values in given.items()
+        for at, array in enumerate(values)
+        if isinstance(array, np.ndarray) and dtypes.kind_of(array.dtype) == "float"
+    ]
+    if not floats:
+        return False
+    _, name, at = max(floats)
+    array, bounds = given[name][at], [dtypes.doubles(computed)]
+    for factor in (1 - _NUDGE * dtypes.eps_of(array.dtype), 1 + _NUDGE * dtypes.eps_of(array.dtype)):
+        nudged = (dtypes.doubles(array) * factor).astype(array.dtype)
+        values = tuple(nudged if place == at else value for place, value in enumerate(given[name]))
+        try:
+            result = plan.on(**{name: values if isinstance(plan.arrays[name], tuple) else nudged}).run().get(slot)
+        except ValueError:
+            return False
+        if result is None or result.shape != own.shape:
+            return False
+        bounds.append(dtypes.doubles(result))
+    whole = dtypes.doubles(own)
+    return bool(((np.minimum.reduce(bounds) <= whole) & (whole <= np.maximum.reduce(bounds))).all())
 
 
 def _may_be_tiled(plan: Plan) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.errors import ReadError
 from firstdiff.judge.alone import parts_alone
-from firstdiff.locate.conditioning import PRODUCTS, ill_conditioned, is_within_its_sums
+from firstdiff.locate.conditioning import PRODUCTS, ill_conditioned, is_within_a_step, is_within_its_sums
 from firstdiff.locate.graph import RowGraph
 from firstdiff.locate.operands import Operands, Values, coarsest
 from firstdiff.schema import Isolated
@@ -227,7 +227,12 @@ class Replays:
             return _unknown(f"output {record.slot} cannot be computed again", _LOOK_INSIDE)
         own = within_half_steps(record.op or "", own, computed)
         text = f"computed again from the candidate's own inputs, {plan.operator} gives something else"
-        judged = _judgement(residual(own, computed, dtype=limit.dtype.name), limit, text)
+        off = (
+            0.0
+            if is_within_a_step(plan, record.slot, computed, own)
+            else residual(own, computed, dtype=limit.dtype.name)
+        )
+        judged = _judgement(off, limit, text)
         if not judged.residual or not isfinite(judged.residual):
             return judged
         once = self._rounds_once(place, own, plan)
