@@ -17,6 +17,7 @@ _MODELS = (
     *("llama", "gpt2", "bert", "vit", "gemma", "tagger", "spectral"),
     *("distilbert", "bloom", "convnext", "phi", "translator", "clip"),
     *("qwen2", "neox", "t5", "whisper", "mamba", "mixtral", "dit"),
+    *("opt", "falcon", "bart", "deberta", "wav2vec2", "swin", "rwkv", "unet"),
 )
 
 
