@@ -292,3 +292,24 @@ def test_a_kernel_may_round_either_way_beside_a_tie_alone(tmp_path: Path, at: in
         fd.capture_onnx(path, {"x": values}, tmp_path / run)
     reference, candidate = open_trace(tmp_path / "r"), open_trace(tmp_path / "c")
     assert fd.compare(reference, one_step_off(candidate, tmp_path / "c", "y", (0, at))).verdict == verdict
+
+
+@pytest.mark.parametrize("effort", [0, None])
+def test_a_stated_tolerance_does_not_widen_the_limits_of_other_rows(tmp_path: Path, effort: float | None) -> None:
+    """The error of a norm is allowed there; what comes after it is judged as if it were not."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[tolerances]]\nname = "layers[.]0[.]ln_1"\natol = 10.0\n', encoding="utf-8")
+    sides = trace(model(), tmp_path / "r"), trace(change(model(shuffled=True), "layers.0.ln_1!eps"), tmp_path / "c")
+    plain = fd.compare(*sides, effort=effort)
+    stated = fd.compare(*sides, effort=effort, tolerances=rules)
+    assert row_of(stated, "layers.0.ln_1").status == "match"
+    for pair in plain.pairs:
+        if pair.key != "layers.0.ln_1":
+            assert row_of(stated, pair.key).status == pair.status, pair.key
+
+
+def test_a_stated_tolerance_that_healthy_noise_needs_none_of_changes_nothing(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[tolerances]]\nname = ".*ln_1"\natol = 10.0\n', encoding="utf-8")
+    sides = trace(model(), tmp_path / "r"), trace(model(shuffled=True, dtype=torch.bfloat16), tmp_path / "c")
+    assert fd.compare(*sides, tolerances=rules).verdict == fd.compare(*sides).verdict == "match"

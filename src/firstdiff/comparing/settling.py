@@ -19,6 +19,8 @@ _FOR_PROOFS = 2.0  # times the time, to prove that an alarm is nothing but round
 # again: an error that was made unseen, and grows, gets past that
 _SLIGHT = 4.0
 _AMOUNTS = ("level", "row", "channel", "element")
+_BY_DEFAULT = ("default", "exact")
+_STATED = ("stated", "eps", "torch")
 # times the difference of two runs node by node, that the same model may differ by where a runtime optimises it
 _OPTIMIZED = 4.0
 
@@ -76,6 +78,7 @@ class Isolation:
         self._unproven: set[int] = set()
         self._cast: dict[int, bool] = {}
         self._stepped: list[str] = []
+        self._any_by_default = any(row.tolerance is not None and row.tolerance.rule == "default" for row in graph.rows)
 
     @property
     def seconds_left(self) -> float:
@@ -93,8 +96,11 @@ class Isolation:
         if not proven or (not _is_proof(alone) and row.compared and not self._unchanged(place)):
             self._unproven.add(place)
         if alone is not None and row.systematic is not None and row.status in ("match", "mismatch"):
-            row = self._combined(place, row, row.systematic, alone)
-        elif alone is not None and row.differs and row.systematic is None:
+            if _is_stated(row):  # its verdict stands, but what comes after it has limits of its own
+                self._note_introduced(place, alone)
+            else:
+                row = self._combined(place, row, row.systematic, alone)
+        elif alone is not None and row.differs and row.systematic is None and not _is_stated(row):
             row = self._over_a_step(place, row, alone)
         if row.differs:
             row = self._beside_exposed(place, row)
@@ -130,13 +136,11 @@ class Isolation:
         if alone.ill_conditioned and row.differs and excused:
             metrics = replace(row.metrics, mismatched=0) if row.metrics else None
             return replace(row, status="inconclusive", reason=alone.reason, required=None, metrics=metrics)
-        if alone.status == "mismatch" and not self._made_inside(place):
-            self._introduced.add(place)
-            if row.status == "match":
-                reason = alone.reason or "it is not what its inputs give"
-                part = FailedPart("alone", alone.residual or 0.0, alone.limit or 0.0, f"small, yet wrong: {reason}")
-                systematic = replace(systematic, failed=(part,), note=None)
-                return replace(row, status="mismatch", reason=part.text, systematic=systematic)
+        if self._note_introduced(place, alone) and row.status == "match":
+            reason = alone.reason or "it is not what its inputs give"
+            part = FailedPart("alone", alone.residual or 0.0, alone.limit or 0.0, f"small, yet wrong: {reason}")
+            systematic = replace(systematic, failed=(part,), note=None)
+            return replace(row, status="mismatch", reason=part.text, systematic=systematic)
         return row
 
     def _over_a_step(self, place: int, row: MeasuredPair, alone: Isolated) -> MeasuredPair:
@@ -152,13 +156,17 @@ class Isolation:
         self._stepped.append(f"{row.key}: {many}")
         return _excused(row, f"{many} by rounding that crossed a step; the operation introduces nothing")
 
+    def _note_introduced(self, place: int, alone: Isolated) -> bool:
+        """Remember an operation that introduces an error; False where it does not, or something inside it did."""
+        if alone.status != "mismatch" or self._made_inside(place):
+            return False
+        self._introduced.add(place)
+        return True
+
     def _isolated(self, place: int, row: MeasuredPair) -> Isolated | None:
-        if (
-            not row.compared
-            or row.is_evidence
-            or row.tolerance is None
-            or row.tolerance.rule not in ("default", "exact")
-        ):
+        if not row.compared or row.is_evidence or row.tolerance is None:
+            return None
+        if row.tolerance.rule not in _BY_DEFAULT and not (self._any_by_default and _is_stated(row)):
             return None
         if self._equal(place) and all(self._equal(at) for at in self._graph.compared[place].rows):
             return Isolated(status="match", residual=0.0)
@@ -278,6 +286,11 @@ def _is_proof(alone: Isolated | None) -> bool:
     return alone is not None and (alone.status != "unknown" or alone.ill_conditioned)
 
 
+def _is_stated(row: MeasuredPair) -> bool:
+    """True for a row with a tolerance that the user stated, which may let pass what is no rounding."""
+    return row.tolerance is not None and row.tolerance.rule in _STATED
+
+
 def _is_slight(systematic: Systematic) -> bool:
     """True if a row is beyond its limits by little, and only by the amount of its difference."""
     return all(part.part in _AMOUNTS and part.figure <= _SLIGHT * part.limit for part in systematic.failed)
@@ -347,8 +360,10 @@ class UpstreamNoise:
         return replace(row, status="mismatch", reason="; ".join(reasons), required=required)
 
     def add(self, row: MeasuredPair) -> None:
-        """Take in a row that has its final status."""
-        if row.systematic is not None and row.status == "match" and not row.is_evidence:
+        """Take in a row that has its final status; what only a stated tolerance lets pass is no noise."""
+        if row.systematic is None or (_is_stated(row) and row.systematic.failed):
+            return
+        if row.status == "match" and not row.is_evidence:
             eps = dtypes.eps_of(dtypes.from_name(row.systematic.dtype))
             self._level = max(self._level, row.systematic.figures.get("level", 0.0) * eps)
 
