@@ -95,12 +95,11 @@ class Isolation:
         # an error too small to be seen where it was made may grow until it is: nothing downstream is excused then
         if not proven or (not _is_proof(alone) and row.compared and not self._unchanged(place)):
             self._unproven.add(place)
-        if alone is not None and row.systematic is not None and row.status in ("match", "mismatch"):
-            if _is_stated(row):  # its verdict stands, but what comes after it has limits of its own
-                self._note_introduced(place, alone)
-            else:
-                row = self._combined(place, row, row.systematic, alone)
-        elif alone is not None and row.differs and row.systematic is None and not _is_stated(row):
+        if alone is not None and _is_stated(row):  # its verdict stands, but what comes after it has limits of its own
+            self._note_introduced(place, alone)
+        elif alone is not None and row.systematic is not None and row.status in ("match", "mismatch"):
+            row = self._combined(place, row, row.systematic, alone)
+        elif alone is not None and row.differs and row.systematic is None:
             row = self._over_a_step(place, row, alone)
         if row.differs:
             row = self._beside_exposed(place, row)

@@ -16,7 +16,7 @@ from firstdiff.diagnose.rows import Nearby, Scene, as_recorded
 from firstdiff.diagnose.segment import Operation, operations_of
 from firstdiff.dtypes import doubles
 from firstdiff.judge.tolerance import default_factor
-from firstdiff.locate.replay import is_of_each_element, rounds_once
+from firstdiff.locate.operation import is_of_each_element, rounds_once
 from firstdiff.ops import Plan
 from firstdiff.ops.residuals import fit_limit
 from firstdiff.trace import Tensor
@@ -200,7 +200,7 @@ class Case:
     def floor(self) -> Floor:
         """The noise floor that a prediction of the candidate's values must reach."""
         steps = default_factor(*(source.dtype for source in self.row.sources or ()))
-        if self.own_inputs:
+        if self.own_inputs and not any("held_in" in operation.plan.settings for operation in self.operations):
             steps = min(steps, _OWN_INPUTS_SHARE * fit_limit(self.dtype))
         if self.row.systematic is not None and self.row.systematic.failed:
             # every element may be within rounding while all together are not

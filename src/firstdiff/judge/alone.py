@@ -9,12 +9,17 @@ from firstdiff import dtypes
 from firstdiff.judge.noise_figures import NoiseSums, as_rows, noise_figures, rms, worst_element
 from firstdiff.judge.noise_rule import judge_alone, judge_outputs
 from firstdiff.judge.special_values import filler_places
-from firstdiff.schema import FailedPart
+from firstdiff.schema import FailedPart, Part
 
 # of an element against itself, in eps; healthy activations and sums stay within half of one, tanh GELU reaches 28
 _LOCAL_HALF = 1.1  # an input that is cast in between is rounded once more
 _LOCAL_WIDE = 4.0  # of a sum or product in float32, which is healthy within half of one
 _LEAST_LOCAL = 0.01
+# times what rounding at each of many steps leaves over: kernels hold some of it in more digits and others compute their
+# activations with fewer, in float32 above all
+_OF_STEPS_HALF: dict[Part, float] = {"level": 2.5, "channel": 6.0, "element": 5.0}
+_OF_STEPS_WIDE: dict[Part, float] = {part: 4 * limit for part, limit in _OF_STEPS_HALF.items()}
+_ROUNDED = 0.3  # eps of error that rounding a result alone leaves
 _ANOTHER_WAY = 1e-3  # of all elements, which lie halfway between two numbers and may be rounded to either
 
 
@@ -64,6 +69,49 @@ def parts_alone(
         return ()
     text = f"one element is {local:.3g} roundings off; healthy ones stay within {most:g}"
     return (FailedPart("local", local * eps, most * eps, text),)
+
+
+@np.errstate(all="ignore")
+def parts_of_steps(computed: np.ndarray, held: np.ndarray, own: np.ndarray, dtype: np.dtype) -> tuple[FailedPart, ...]:
+    """Parts of the difference of an operation of many steps that rounding at each of them does not explain.
+
+    computed: in float64, from the candidate's own inputs
+    held: the same with everything rounded at each step, whose error is the measure
+    own: the candidate's output
+    """
+    exact = as_rows(computed)
+    error, rounding = as_rows(own) - exact, as_rows(held) - exact
+    least = _ROUNDED * dtypes.eps_of(dtype) * _root_mean_square(exact)
+    usual = max(_root_mean_square(rounding), least)
+    by_channel = np.sqrt(np.mean(error**2, axis=0) / (np.mean(rounding**2, axis=0) + usual**2))
+    channel = int(np.argmax(by_channel)) if by_channel.size else 0
+    ratios: dict[Part, float] = {
+        "level": _root_mean_square(error) / usual,
+        "channel": float(by_channel[channel]) if by_channel.size else 0.0,
+        "element": float(np.max(np.abs(error), initial=0.0) / max(np.max(np.abs(rounding), initial=0.0), 3 * usual)),
+    }
+    words: dict[Part, str] = {
+        "level": "values are off",
+        "channel": f"channel {channel} is off",
+        "element": "one element is off",
+    }
+    limits = _OF_STEPS_HALF if dtype.itemsize == 2 else _OF_STEPS_WIDE
+    return tuple(
+        FailedPart(
+            part,
+            ratio,
+            limits[part],
+            f"{words[part]} by {ratio:.3g} times what rounding at each step leaves; healthy runs stay within "
+            f"{limits[part]:g}",
+            channel if part == "channel" else None,
+        )
+        for part, ratio in ratios.items()
+        if ratio > limits[part]
+    )
+
+
+def _root_mean_square(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
 
 
 @np.errstate(all="ignore")

@@ -72,13 +72,16 @@ class Values:
         prefix = f"{name}." if parent is not None else ""
         start = bisect_left(self._names, prefix)
         names = list(takewhile(lambda full: full.startswith(prefix), islice(self._names, start, None)))
-        if len(names) > _MOST_PARAMS:
+        if len(names) > _MOST_PARAMS and any("." in full[len(prefix) :] for full in names):
             return None
         return {full[len(prefix) :]: _held_as(self.reference(self._params[full]), rounding) for full in names}
 
     def weights(self, name: str) -> list[int]:
         """Rows of the parameters a module itself holds."""
-        return [self._params[full] for full in (f"{name}.weight", f"{name}.in_proj_weight") if full in self._params]
+        start = bisect_left(self._names, f"{name}.")
+        held = takewhile(lambda full: full.startswith(f"{name}."), islice(self._names, start, None))
+        own = (full for full in held if "weight" in full.removeprefix(f"{name}."))
+        return [self._params[full] for full in own if "." not in full.removeprefix(f"{name}.")]
 
     def are_wider(self, name: str, dtype: np.dtype) -> bool:
         """Return whether the candidate's module holds weights in a finer type."""

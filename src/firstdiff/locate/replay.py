@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, final
 
@@ -13,15 +12,24 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.errors import ReadError
 from firstdiff.judge.alone import parts_alone
-from firstdiff.locate.conditioning import PRODUCTS, ill_conditioned, is_within_a_step, is_within_its_sums
+from firstdiff.locate.conditioning import ill_conditioned
 from firstdiff.locate.graph import RowGraph
 from firstdiff.locate.operands import Operands, Values, coarsest
+from firstdiff.locate.operation import (
+    BY_ITSELF,
+    Limit,
+    is_of_each_element,
+    is_recurrent,
+    judged_output,
+    judgement,
+    rounds_once,
+    unknown,
+)
 from firstdiff.schema import Isolated
 from firstdiff.trace.views import view_of
 
 if TYPE_CHECKING:  # the operators are many, and most comparisons need none of them
     from firstdiff.ops import NotReplayable, Plan, Replayed
-    from firstdiff.ops.plan import Function
 
 
 _RECORD_BOTH = "record it in the candidate, too"
@@ -32,19 +40,8 @@ _LEAST_SHARE = 4.0  # of the limit of all operations: less than this fourth is r
 # nanoseconds on one core, float64: files opened and records read; elements converted, computed and compared
 _OVERHEAD = 300_000
 _EACH_ELEMENT = 30
-# operators that round more than their result, so that less than their own limit tells nothing
-_OF_SEVERAL = ("gated", "attention", "rotary", "spectral", "mel")
-_OF_EACH_ELEMENT = ("activations", "arithmetic", "elementwise")
-# runs in the reference's own runtime and type: that it leaves nothing over there says nothing about other kernels
-_BY_ITSELF = "onnx_node"
-_ARITHMETIC = ("add", "sub", "mul", "div")
+_EACH_STEP = 50_000  # of a recurrent layer
 _MOST_INNER = 24  # of what ran inside a container: its outputs are among the last
-
-
-@dataclass(frozen=True, slots=True)
-class _Limit:
-    dtype: np.dtype
-    value: float
 
 
 @final
@@ -81,7 +78,7 @@ class Replays:
             try:
                 self._known[place] = self._judge(place)
             except ReadError as error:
-                self._known[place] = _unknown(str(error), _RECORD_BOTH)
+                self._known[place] = unknown(str(error), _RECORD_BOTH)
         return self._known[place]
 
     def cost(self, place: int) -> int:
@@ -97,12 +94,15 @@ class Replays:
         width = max((shape[-1] for at in places if (shape := self._shape(at))), default=1)
         mixes = bool(weights and max(weights) > 2 * width) or row.op in ("matmul", "bmm", "einsum")
         products = size * width if mixes else 0
+        if is_recurrent(row.op):
+            tokens = max(sizes, default=0) // max(width, 1)
+            products = 2 * tokens * (sum(weights) + _EACH_STEP * len(weights))
         return _OVERHEAD + _EACH_ELEMENT * (size + sum(sizes)) + products // 2
 
     def _judge(self, place: int) -> Isolated:
         row = self._graph.rows[place]
         if not row.compared or row.record is None or row.is_evidence:
-            return _unknown("it was not compared", _RECORD_BOTH)
+            return unknown("it was not compared", _RECORD_BOTH)
         if row.role == "input":
             return self._handed_on(place)
         passed = self._passed_through(place)
@@ -118,7 +118,7 @@ class Replays:
         record = self._graph.rows[place].record
         fed = self._graph.direct[place].rows
         if record is None or not record.sources or len(fed) != 1:
-            return _unknown("it was computed by code that was not recorded", _LOOK_INSIDE)
+            return unknown("it was computed by code that was not recorded", _LOOK_INSIDE)
         return self._identity(place, fed[0])
 
     def _passed_through(self, place: int) -> int | None:
@@ -138,17 +138,17 @@ class Replays:
         given, came = self._values.own(place), self._values.candidate(origin)
         key = self._graph.rows[origin].key
         if given is None or came is None:
-            return _unknown(f"the candidate has no {key} to compare it with", _RECORD_BOTH)
+            return unknown(f"the candidate has no {key} to compare it with", _RECORD_BOTH)
         if not self._in_order(place, self._values.candidate_operands({"0": origin})):
-            return _unknown(f"the candidate computes {key} later", "check how the two were paired")
+            return unknown(f"the candidate computes {key} later", "check how the two were paired")
         seen = view_of(self._values.reference(origin), self._values.reference(place))
         if seen is None:
-            return _unknown(f"which part of {key} it is was not recorded", _LOOK_INSIDE)
+            return unknown(f"which part of {key} it is was not recorded", _LOOK_INSIDE)
         came = seen(came)
         dtype = coarsest((given, came)) or given.dtype
-        limit = _Limit(dtype, fit_limit(dtype))
+        limit = Limit(dtype, fit_limit(dtype))
         text = f"it is not {key}, which it should be"
-        judged = _judgement(residual(given, came, dtype=dtype.name), limit, text)
+        judged = judgement(residual(given, came, dtype=dtype.name), limit, text)
         parts = parts_alone(came, given, dtype) if judged.status == "match" and judged.residual else ()
         return replace(judged, status="mismatch", reason=f"{text}: {parts[0].text}") if parts else judged
 
@@ -159,11 +159,11 @@ class Replays:
         record = row.record
         assert record is not None, "rows that are judged have a record"
         if record.op is None:
-            return _unknown("its operation was not recorded", "record op and attrs")
+            return unknown("its operation was not recorded", "record op and attrs")
         slots = self._values.slots(place)
         params = self._values.params(record.name, record.parent)
         if params is None:
-            return _unknown(f"{record.op} consists of operations that are judged one by one", _LOOK_INSIDE)
+            return unknown(f"{record.op} consists of operations that are judged one by one", _LOOK_INSIDE)
         if not row.differs and (quick := self._at_once(place, slots)) is not None:
             return quick
         ours = {slot: self._values.reference(at) for slot, at in slots.items()}
@@ -173,13 +173,13 @@ class Replays:
             reason = None if again.nearest is None else self._ill_conditioned(place, again.nearest)
             if reason is not None:
                 return Isolated(status="unknown", reason=reason, ill_conditioned=True)
-            return _unknown(again.reason, again.record_next, lacks_params=again.lacks_params)
+            return unknown(again.reason, again.record_next, lacks_params=again.lacks_params)
         theirs = self._values.candidate_operands(slots)
         own = self._values.own(place)
         if theirs.lost is not None or own is None:
-            return _unknown(f"the candidate has no {theirs.lost or row.key} in this layout", _RECORD_BOTH)
+            return unknown(f"the candidate has no {theirs.lost or row.key} in this layout", _RECORD_BOTH)
         if not self._in_order(place, theirs):
-            return _unknown("the candidate computes its inputs later", "check how the two were paired")
+            return unknown("the candidate computes its inputs later", "check how the two were paired")
         limit = self._limit(place, own, theirs, again)
         judged = Isolated(status="unknown")
         # weights may be wider than what is computed with them, as those of norms are under autocast
@@ -211,53 +211,13 @@ class Replays:
         judged = self._against(place, own, found[0], self._limit(place, own, theirs, None))
         return judged if judged.status == "match" else None
 
-    def _against(self, place: int, own: np.ndarray, plan: Plan | None, limit: _Limit) -> Isolated:
+    def _against(self, place: int, own: np.ndarray, plan: Plan | None, limit: Limit) -> Isolated:
         """Judge the candidate's output by what a plan on its inputs gives."""
-        from firstdiff.ops import residual, within_half_steps
-
         record = self._graph.rows[place].record
         assert record is not None, "rows that are judged have a record"
         if plan is None:
-            return _unknown("the candidate's inputs do not fit the operation", _LOOK_INSIDE)
-        try:
-            computed = plan.run().get(record.slot)
-        except ValueError as error:
-            return _unknown(f"the candidate's inputs do not fit the operation: {error}", _LOOK_INSIDE)
-        if computed is None:
-            return _unknown(f"output {record.slot} cannot be computed again", _LOOK_INSIDE)
-        own = within_half_steps(record.op or "", own, computed)
-        text = f"computed again from the candidate's own inputs, {plan.operator} gives something else"
-        off = (
-            0.0
-            if is_within_a_step(plan, record.slot, computed, own)
-            else residual(own, computed, dtype=limit.dtype.name)
-        )
-        judged = _judgement(off, limit, text)
-        if not judged.residual or not isfinite(judged.residual):
-            return judged
-        once = self._rounds_once(place, own, plan)
-        each_element = is_of_each_element(plan.function)
-        judge = partial(
-            parts_alone, each_element=each_element, arithmetic=plan.operator in _ARITHMETIC and each_element, once=once
-        )
-        parts = judge(computed, own, limit.dtype)
-        numbers = _with_rounded_numbers(plan, own.dtype) if parts and each_element else None
-        if numbers is not None:
-            parts = judge(numbers.run()[record.slot], own, limit.dtype)
-        wrong = judged.status == "mismatch" or bool(parts)
-        if wrong and once and is_within_its_sums(plan, record.slot, computed, own, parts):
-            return Isolated(status="match", residual=judged.residual, limit=judged.limit)
-        if not wrong:
-            return judged
-        if _is_autocast(plan, own):
-            cast = self._against(place, own, replace(plan, rounding=own.dtype.name), limit)
-            if cast.status == "match":
-                return cast
-        return (
-            judged
-            if judged.status == "mismatch"
-            else replace(judged, status="mismatch", reason=f"{text}: {parts[0].text}")
-        )
+            return unknown("the candidate's inputs do not fit the operation", _LOOK_INSIDE)
+        return judged_output(plan, record, own, limit, once=self._rounds_once(place, own, plan))
 
     def _ill_conditioned(self, place: int, again: Replayed) -> str | None:
         record, own = self._graph.rows[place].record, self._values.own(place)
@@ -291,7 +251,7 @@ class Replays:
         given, had = dtypes.eps_of(own.dtype), dtypes.eps_of(dtypes.from_name(was))
         return had < given or (had > given and candidate.record.op == "Cast")
 
-    def _limit(self, place: int, own: np.ndarray, theirs: Operands, again: Replayed | None) -> _Limit:
+    def _limit(self, place: int, own: np.ndarray, theirs: Operands, again: Replayed | None) -> Limit:
         """Return the largest residual allowed, based on the reference's own residual if both sides have one dtype.
 
         again: the reference computed again; None to be as strict as that could make it
@@ -309,12 +269,12 @@ class Replays:
             dtype = max(dtype, dtypes.from_name(was), key=dtypes.eps_of)
         whole = fit_limit(dtype)
         if not reference.dtype == own.dtype == dtype:
-            return _Limit(dtype, whole)
+            return Limit(dtype, whole)
         if again is None:
-            return _Limit(dtype, whole / _LEAST_SHARE)
-        if again.residual is None or not isfinite(again.residual) or again.plan.operator == _BY_ITSELF:
-            return _Limit(dtype, whole)
-        return _Limit(dtype, max(_HEADROOM * again.residual, whole / _LEAST_SHARE))
+            return Limit(dtype, whole / _LEAST_SHARE)
+        if again.residual is None or not isfinite(again.residual) or again.plan.operator == BY_ITSELF:
+            return Limit(dtype, whole)
+        return Limit(dtype, max(_HEADROOM * again.residual, whole / _LEAST_SHARE))
 
     def _in_order(self, place: int, theirs: Operands) -> bool:
         """True if the candidate's inputs precede its output; if not, they were paired wrongly."""
@@ -330,16 +290,6 @@ class Replays:
         return int(np.prod(self._shape(place), dtype=np.int64))
 
 
-def rounds_once(function: Function) -> bool:
-    """True for an operator that rounds its result alone."""
-    return function.__module__.rpartition(".")[2] not in _OF_SEVERAL and function.__name__ != _BY_ITSELF
-
-
-def is_of_each_element(function: Function) -> bool:
-    """True for an operator that takes each element alone."""
-    return function.__module__.rpartition(".")[2] in _OF_EACH_ELEMENT
-
-
 def _same_reading(found: tuple[Plan, ...] | NotReplayable, reference: Replayed) -> Plan | None:
     """The operation read as the reference's was, on other arrays."""
     from firstdiff.ops import NotReplayable
@@ -350,35 +300,6 @@ def _same_reading(found: tuple[Plan, ...] | NotReplayable, reference: Replayed) 
     alike = (plan for plan in found if plan.function is wanted.function and plan.settings == wanted.settings)
     plan = next(alike, None)
     return None if plan is None else replace(plan, rounding=wanted.rounding)
-
-
-def _with_rounded_numbers(plan: Plan, dtype: np.dtype) -> Plan | None:
-    """Return a plan with its single numbers in a tensor's type, as some kernels take them; None where it has none."""
-    numbers = {
-        name: np.asarray(value, np.float64).astype(dtype)
-        for name, value in plan.arrays.items()
-        if value is not None and not isinstance(value, tuple) and np.ndim(value) == 0
-    }
-    return plan.on(**numbers) if numbers else None
-
-
-def _is_autocast(plan: Plan, own: np.ndarray) -> bool:
-    """Return whether a product that gives a half type may have rounded its inputs to it first."""
-    if plan.operator not in PRODUCTS or own.dtype.itemsize != 2 or plan.rounding is not None:
-        return False
-    arrays = [array for array in plan.arrays.values() if isinstance(array, np.ndarray)]
-    return any(dtypes.kind_of(array.dtype) == "float" and array.dtype.itemsize > 2 for array in arrays)
-
-
-def _judgement(found: float, limit: _Limit, text: str) -> Isolated:
-    if found <= limit.value:
-        return Isolated(status="match", residual=found, limit=limit.value)
-    reason = f"{text} ({found:.3g} eps of {limit.dtype.name} off; up to {limit.value:.3g} is rounding)"
-    return Isolated(status="mismatch", residual=found, limit=limit.value, reason=reason)
-
-
-def _unknown(reason: str, record_next: str, *, lacks_params: bool = False) -> Isolated:
-    return Isolated(status="unknown", reason=reason, record_next=record_next, lacks_params=lacks_params)
 
 
 def isolate(graph: RowGraph, replays: Replays | None = None) -> tuple[Isolated | None, ...]:

@@ -59,6 +59,8 @@ class Plan:
             result = self.function(**arrays, **self.settings)
         except (LookupError, ArithmeticError, TypeError, AttributeError, MemoryError) as error:
             raise ValueError(f"{self.operator} cannot be computed: {error}") from error
+        if isinstance(result, dict):  # slots within slots
+            return {slot: np.asarray(output) for slot, output in result.items()}
         outputs = result if isinstance(result, tuple) else (result,)
         return {str(slot): np.asarray(output) for slot, output in enumerate(outputs)}
 
@@ -78,12 +80,23 @@ class Plan:
         return replace(self, function=function, arrays=arrays, settings=_checked(function, {**shared, **settings}))
 
 
+def is_weight_name(name: str) -> bool:
+    """True for the name of an array that is a weight: `weight`, `gate_weight`, `weight_ih_l0`."""
+    return name.endswith("weight") or name.startswith("weight_")
+
+
+def is_bias_name(name: str) -> bool:
+    """True for the name of an array that is a bias: `bias`, `in_bias`, `bias_hh_l1`."""
+    return name.endswith("bias") or name.startswith("bias_")
+
+
 @cache
 def _parameters(function: Function) -> tuple[frozenset[str], dict[str, Any]]:
     """Return the arrays a function takes, and its settings with their defaults."""
     found = signature(function).parameters.values()
     settings = {item.name: item.default for item in found if item.kind is Parameter.KEYWORD_ONLY}
-    return frozenset(item.name for item in found if item.name not in settings), settings
+    arrays = (item.name for item in found if item.kind is Parameter.POSITIONAL_OR_KEYWORD)
+    return frozenset(arrays), settings
 
 
 def _checked(function: Function, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from firstdiff.ops import (
     norms,
     onnx_nodes,
     pooling,
+    recurrent,
     reductions,
     rotary,
     shaping,
@@ -29,7 +30,7 @@ from firstdiff.ops import (
 )
 from firstdiff.ops.plan import Plan
 from firstdiff.ops.recorded_call import Call, Row, UnrecordedError
-from firstdiff.ops.residuals import fit_limit, recorded_type, residual, within_half_steps
+from firstdiff.ops.residuals import fit_limit, limit_of_steps, recorded_type, residual, within_half_steps
 
 # rounding of the result alone leaves 0.5; a plan below this need not be compared with others
 _AS_GOOD_AS_EXACT = 2.0
@@ -52,6 +53,7 @@ TABLE: tuple[Row, ...] = (
     *indexing.SELECTION_ROWS,
     *pooling.ROWS,
     *spectral.ROWS,
+    *recurrent.ROWS,
 )
 
 
@@ -233,7 +235,9 @@ def _try(plan: Plan, op: str, expected: Mapping[str, np.ndarray], dtype_was: obj
         kind = recorded_type(expected[slot], dtype_was)
         recorded = within_half_steps(op, expected[slot], again.outputs[slot])
         found.append(residual(recorded, again.outputs[slot], dtype=kind.name))
-        fitting.append(found[-1] <= fit_limit(kind))
+        fitting.append(
+            found[-1] <= fit_limit(kind) or found[-1] <= limit_of_steps(plan, slot, again.outputs[slot], kind)
+        )
     return _Tried(replace(again, residual=max(found, default=None)), bool(found) and all(fitting))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.dtypes import doubles
 from firstdiff.ops.arrays import rounded
+from firstdiff.ops.plan import Plan
 
 # A single operation on recorded inputs against its float64 value. Measured on matrix products of 4,096, convolutions,
 # norms with a large mean, attention and whole MLPs: float32 reaches 25 steps, half precision 0.9, and 2.2 in an MLP,
@@ -18,6 +19,9 @@ from firstdiff.ops.arrays import rounded
 FITS_WIDE = 128.0
 FITS_HALF = 6.0
 FITS_BYTE = 2.0
+# times what rounding at each step leaves over: kernels hold some of it in more digits, and others compute their
+# activations with fewer
+OF_STEPS = 8.0
 # kernels add a fraction to 0.5 and round that sum, so that results near 0 are right to an eps of 1, not of themselves;
 # two of them may be off in opposite directions
 _AROUND_HALF = ("sigmoid", "hardsigmoid")
@@ -81,6 +85,19 @@ def fit_limit(dtype: np.dtype) -> float:
         return 0.0
     widths = {1: FITS_BYTE, 2: FITS_HALF}
     return widths.get(dtype.itemsize, FITS_WIDE)
+
+
+def limit_of_steps(plan: Plan, slot: str, computed: np.ndarray, dtype: np.dtype) -> float:
+    """Return the largest residual that fits an operation which rounds at each of its steps; 0 for any other."""
+    held = held_as_it_goes(plan, slot, dtype)
+    return 0.0 if held is None else OF_STEPS * residual(held.astype(dtype), computed, dtype=dtype.name)
+
+
+def held_as_it_goes(plan: Plan, slot: str, dtype: np.dtype) -> np.ndarray | None:
+    """Return what an operation gives that keeps everything in a type between its steps; None for one of one step."""
+    if "held_in" not in plan.settings or dtypes.kind_of(dtype) != "float":
+        return None
+    return plan.changed(held_in=dtype.name).run().get(slot)
 
 
 def _alike_beyond_range(recorded: np.ndarray, computed: np.ndarray, dtype: np.dtype) -> Any:

@@ -16,6 +16,7 @@ from firstdiff.dtypes import doubles
 from firstdiff.errors import UsageError
 from firstdiff.ops import NotReplayable, linear, plans
 from firstdiff.ops.arrays import quantised, rounded
+from firstdiff.ops.plan import is_bias_name, is_weight_name
 from firstdiff.trace import Tensor
 
 _LARGE, _SAMPLE = 1 << 18, 1 << 16
@@ -36,7 +37,7 @@ class _Rounded(Counterfactual):
             return
         held = {name: self.rounded(array) for name, array in arrays.items() if _is_weight(name, array)}
         others = {name: self.rounded(array) for name, array in arrays.items() if _is_activation(name, array)}
-        matrices = {name: array for name, array in held.items() if not name.endswith("bias")}
+        matrices = {name: array for name, array in held.items() if not is_bias_name(name)}
         ways = {
             "weights": held,
             "weights, but not the bias,": matrices if len(matrices) < len(held) else {},
@@ -146,11 +147,11 @@ def _root_mean_square(values: Any) -> float:
 
 
 def _is_weight(name: str, array: Any) -> bool:
-    return name.endswith(("weight", "bias")) and _is_float(array)
+    return (is_weight_name(name) or is_bias_name(name)) and _is_float(array)
 
 
 def _is_activation(name: str, array: Any) -> bool:
-    return not name.endswith(("weight", "bias", "mask")) and _is_float(array)
+    return not (is_weight_name(name) or is_bias_name(name) or name.endswith("mask")) and _is_float(array)
 
 
 def _is_float(array: Any) -> bool:

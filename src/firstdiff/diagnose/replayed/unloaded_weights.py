@@ -13,6 +13,7 @@ from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
 from firstdiff.diagnose.hypothesis import Explanation, Fit, Specific
 from firstdiff.dtypes import doubles
 from firstdiff.ops import linear
+from firstdiff.ops.plan import is_weight_name
 
 # what most transformers fill a weight with
 _USUAL_STD = 0.02
@@ -106,7 +107,7 @@ class WeightsMissing(Counterfactual):
     def variants(self, trial: Trial) -> Iterator[Variant]:
         fix = f"load the weights of {trial.key}"
         for name, weight in () if _candidate_has_weights(trial.case) else trial.plan.arrays.items():
-            if weight is None or not name.endswith("weight") or np.ndim(weight) == 0:
+            if weight is None or not is_weight_name(name) or np.ndim(weight) == 0:
                 continue
             empty = trial.plan.on(**{name: np.zeros(np.shape(weight))})
             fit = trial.fit(empty)
@@ -151,7 +152,7 @@ def _outputs_as_new(trial: Trial) -> str | None:
 
 def _as_new(name: str, both: Both, trial: Trial) -> str | None:
     """Describe the candidate's weight if it looks freshly initialised and the reference's does not."""
-    if not both.differs or name not in trial.plan.arrays or not name.endswith("weight"):
+    if not both.differs or name not in trial.plan.arrays or not is_weight_name(name):
         return None
     return None if fresh_words(both.reference) else fresh_words(both.candidate)
 

@@ -13,6 +13,7 @@ from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
 from firstdiff.dtypes import doubles
 from firstdiff.ops import conv, linear
+from firstdiff.ops.plan import is_bias_name, is_weight_name
 
 
 class WeightsTransposed(Counterfactual):
@@ -28,16 +29,21 @@ class WeightsTransposed(Counterfactual):
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
         for name, weight in trial.plan.arrays.items():
-            if weight is None or not (name == "weight" or name.endswith("_weight")):
+            if weight is None or not is_weight_name(name):
                 continue
             array = np.asarray(weight)
             if array.ndim >= 2 and array.shape[0] == array.shape[1] and trial.plan.operator != "embedding":
                 yield Variant(
                     plan=trial.plan.on(**{name: array.swapaxes(0, 1)}),
-                    what=f"with the {name.replace('_', ' ')} transposed",
-                    fix=f"transpose the {name.replace('_', ' ')} of {trial.key} when loading it",
+                    what=f"with {_in_words(name)} transposed",
+                    fix=f"transpose {_in_words(name)} of {trial.key} when loading it",
                     implies=("weights.differ", "values.uncorrelated"),
                 )
+
+
+def _in_words(name: str) -> str:
+    """Return a parameter's own name, or what an operator's array is."""
+    return name if name.startswith("weight_") else f"the {name.replace('_', ' ')}"
 
 
 _FEW_TOKENS, _FEW_OUTPUTS = 4, 64
@@ -184,9 +190,9 @@ class BiasMissing(Counterfactual):
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
         for name, bias in trial.plan.arrays.items():
-            if bias is None or not (name == "bias" or name.endswith("_bias")):
+            if bias is None or not is_bias_name(name):
                 continue
-            which = "its bias" if name == "bias" else f"its {name.removesuffix('_bias')} bias"
+            which = name if name.startswith("bias_") else f"its {name.replace('_', ' ')}"
             implied = ("offset.constant", "offset.channel", "weights.differ", "weights.missing")
             fix = f"add the bias of {trial.key}"
             yield Variant(plan=trial.plan.on(**{name: None}), what=f"without {which}", fix=fix, implies=implied)
