@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from firstdiff.pairing.names import layer_index, shifted
+from firstdiff.pairing.names import LayerNumbers, layer_index
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,13 @@ def test_the_layer_is_found_in_every_style(name: str, layer: int, moved: str) ->
     index = layer_index(name)
     assert index is not None
     assert index.layer == layer
-    assert shifted(name, 2) == moved
+    assert LayerNumbers(2).renamed(name) == moved
 
 
 @pytest.mark.parametrize("name", ["ln_1", "fc1", "tensor_h0", "dense_h_to_4h", "layer_norm1", "mel", "w12", "3"])
 def test_other_numbers_are_no_layers(name: str) -> None:
     assert layer_index(name) is None
-    assert shifted(name, 2) == name
+    assert LayerNumbers(2).renamed(name) == name
 
 
 def test_a_number_that_counts_tensors_is_no_layer() -> None:
@@ -38,4 +38,11 @@ def test_a_number_that_counts_tensors_is_no_layer() -> None:
 
 
 def test_no_layer_is_below_zero() -> None:
-    assert shifted("layers.1.a", -2) is None
+    assert LayerNumbers(-2).renamed("layers.1.a") is None
+
+
+def test_a_layer_is_counted_by_the_stack_it_is_in() -> None:
+    layers = LayerNumbers(moved={("encoder",): {1: 2}})
+    assert layers.renamed("my_model.encoder.layers.1.a") == "my_model.encoder.layers.2.a"
+    assert layers.renamed("my_model.decoder.layers.1.a") == "my_model.decoder.layers.1.a"
+    assert layers.renamed("encoder.layers.0.a") == "encoder.layers.0.a"

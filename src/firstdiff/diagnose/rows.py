@@ -61,6 +61,11 @@ def as_recorded(tensor: Any) -> np.ndarray | None:
         return None
 
 
+def _equal(one: Tensor | None, other: Tensor | None) -> bool:
+    values = as_recorded(one), as_recorded(other)
+    return values[0] is not None and values[1] is not None and np.array_equal(values[0], values[1])
+
+
 # rows searched backwards for equal values
 _MOST_EARLIER = 512
 # earlier values tried in place of an input
@@ -99,6 +104,20 @@ class EarlierTensor:
     op: str | None
     candidate: np.ndarray
     reference: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherCall:
+    """The candidate's input to a call that the reference does not make, float64, cut like the case is.
+
+    name: of the candidate's module
+    of: the reference's module that it is, or whose weights it has
+    """
+
+    key: str
+    name: str
+    of: str
+    given: np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +292,68 @@ class Nearby:
             return False
         inside = [row for row in self._scene.rows if self._is_inside(row)]
         return bool(inside) and not any(row.candidate for row in inside)
+
+    @cached_property
+    def not_run(self) -> tuple[str, ...]:
+        """The calls of the reference that lead to this input, and of which the candidate has nothing, in their order.
+
+        Empty where the candidate has all of them, or runs a part.
+        """
+        graph, rows = self._scene.graph, self._scene.rows
+        names: list[str] = []
+        waiting, seen = list(graph.direct[self._place].rows) if self._row.role == "input" else [], {self._place}
+        while waiting:
+            at = waiting.pop()
+            row = rows[at]
+            if at in seen or row.candidate is not None or row.role == "input" or row.is_evidence or row.record is None:
+                continue
+            call = graph.calls.of(at)
+            seen.update(call.outputs)
+            if not row.record.is_function and any(rows[inner].candidate for inner in (*call.inputs, *call.inner)):
+                return ()
+            names.append(call.name)
+            waiting += [origin for given in call.inputs for origin in graph.direct[given].rows]
+        return tuple(reversed(names))
+
+    @cached_property
+    def run_between(self) -> tuple[FurtherCall, ...]:
+        """The calls that only the candidate makes in front of this input, of a module that the reference runs there."""
+        own = self._row.candidate.record if self._row.candidate and self._row.role == "input" else None
+        shape = self._row.sources[1].shape if self._row.sources else None
+        found: list[FurtherCall] = []
+        for tensor in (self._scene.by_seq[1].get(seq) for seq in (own.sources if own else ())):
+            if tensor is None or not self._is_extra(tensor):
+                continue
+            record, module = tensor.record, self._copy_of(tensor.record.name)
+            for row in self._scene.rows:
+                given = row.candidate.record if row.status == "extra" and row.candidate else None
+                if given is None or given.role != "input" or (given.name, given.call) != (record.name, record.call):
+                    continue
+                values = as_recorded(row.candidate)
+                if module is not None and values is not None and values.shape == shape:
+                    found.append(FurtherCall(row.key, record.name, module, doubles(values[self._part])))
+        return tuple(found)
+
+    def _is_extra(self, tensor: Tensor) -> bool:
+        return any(row.candidate is tensor and row.status == "extra" for row in self._scene.rows)
+
+    def _copy_of(self, name: str) -> str | None:
+        """Return the module whose output this input should be, if one of the candidate is it, or has its weights."""
+        origins = [self._scene.rows[at].record for at in self._scene.graph.direct[self._place].rows]
+        names = {record.name for record in origins if record is not None}
+        if name in names:
+            return name
+        held = {row.candidate.name: row.candidate for row in self._scene.rows if row.is_evidence and row.candidate}
+        mine = {full[len(name) :]: tensor for full, tensor in held.items() if full.startswith(f"{name}.")}
+        for other in names:
+            theirs = {
+                row.name[len(other) :]: row.reference
+                for row in self._scene.rows
+                if row.is_evidence and row.name.startswith(f"{other}.")
+            }
+            if mine and mine.keys() == theirs.keys() and all(_equal(mine[end], theirs[end]) for end in mine):
+                return other
+        return None
 
     def run_again(self) -> Iterator[tuple[str, np.ndarray]]:
         """Yield the candidate's inputs to submodules of this module in calls that the reference does not have."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from firstdiff.pairing.better_values import unless_beaten
 from firstdiff.pairing.generated_names import FunctionNames, GraphNames
 from firstdiff.pairing.name_forms import Form
-from firstdiff.pairing.names import FUSED, LAST_PART, shifted
+from firstdiff.pairing.names import AS_COUNTED, FUSED, LAST_PART, LayerNumbers
 from firstdiff.pairing.strategy import Findings, Proposal, Side, Situation, Strategy, grouped
 from firstdiff.trace import Key
 from firstdiff.trace.order import layer_and_stage
@@ -102,11 +102,11 @@ _SAME_KEY = Rule(confidence=1.0, other_size=1.0, why="the same key", in_order=0.
 
 def _propose_same_key(situation: Situation) -> Findings:
     reference, candidate = situation.reference, situation.candidate
-    offset, numbered = situation.options.layer_offset or 0, candidate.numbered
+    layers, numbered = situation.layers, candidate.numbered
     ours = {place: _without_rank(reference.keys[place]) for place in reference.free}
     theirs = {place: _without_rank(candidate.keys[place]) for place in candidate.free}
-    if offset:
-        moved = {place: shifted(key.name, offset, numbered=numbered) for place, key in theirs.items()}
+    if layers:
+        moved = {place: layers.renamed(key.name, numbered=numbered) for place, key in theirs.items()}
         theirs = {place: replace(theirs[place], name=name) for place, name in moved.items() if name is not None}
     return unless_beaten(situation, pair_by_identity(situation, ours, theirs, _SAME_KEY), of_other_size=True)
 
@@ -123,12 +123,12 @@ _SEPARATORS = re.compile(r"[_.\-\s/]+")
 
 
 def _propose_same_stage(situation: Situation) -> Findings:
-    ours = _stage_identities(situation.reference, 0)
-    theirs = _stage_identities(situation.candidate, situation.options.layer_offset or 0)
+    ours = _stage_identities(situation.reference, AS_COUNTED)
+    theirs = _stage_identities(situation.candidate, situation.layers)
     return pair_by_identity(situation, ours, theirs, _SAME_STAGE)
 
 
-def _stage_identities(side: Side, offset: int) -> dict[int, Hashable]:
+def _stage_identities(side: Side, layers: LayerNumbers) -> dict[int, Hashable]:
     """Layer, stage and the rest, for each free tensor whose name has them; a number that counts tensors is no layer."""
     if side.numbered:
         return {}
@@ -137,7 +137,7 @@ def _stage_identities(side: Side, offset: int) -> dict[int, Hashable]:
         key = side.keys[place]
         if told := layer_and_stage(key.name):
             stage = _SEPARATORS.sub("_", told.stage).strip("_").lower()
-            found[place] = (told.layer + offset, stage, *circumstances(key))
+            found[place] = (layers.of(told.layer), stage, *circumstances(key))
     return found
 
 

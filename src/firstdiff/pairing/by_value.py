@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from firstdiff.pairing.agreement import repeated_taps
 from firstdiff.pairing.fingerprints import EQUAL, NOISE, Fingerprints, Fit, first_copies, fits, fits_of_profiles, misfit
-from firstdiff.pairing.name_forms import Forms, layers_left_out, offset_of, propose_offset
+from firstdiff.pairing.layer_numbers import layers_left_out, offset_of, propose_offset
+from firstdiff.pairing.name_forms import Forms
 from firstdiff.pairing.names import op_kind
 from firstdiff.pairing.strategy import Findings, Match, PairingResult, Proposal, Side, Situation, Strategy, grouped
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, final
 
 from firstdiff import plugins
@@ -12,8 +12,9 @@ from firstdiff.pairing.by_name import circumstances
 from firstdiff.pairing.by_value import REPEATED_STRATEGY
 from firstdiff.pairing.fingerprints import Fingerprints
 from firstdiff.pairing.generated_names import GRAPH_STRATEGY
-from firstdiff.pairing.name_forms import Forms, find_offset
-from firstdiff.pairing.names import Words, unwrapped, words_of
+from firstdiff.pairing.layer_numbers import find_layers
+from firstdiff.pairing.name_forms import Forms
+from firstdiff.pairing.names import LayerNumbers, Words, unwrapped, words_of
 from firstdiff.pairing.runs import STRATEGY as RUN_STRATEGY
 from firstdiff.pairing.strategy import (
     Findings,
@@ -150,12 +151,11 @@ def pair_up(reference: Trace, candidate: Trace, options: PairingOptions | None =
     ours = Side.of(reference)
     theirs = Side.of(candidate).counted_as(ours)
     prints = Fingerprints(reference), Fingerprints(candidate)
-    offset, warnings = options.layer_offset, list[str]()
-    if offset is None:
-        offset, warnings = find_offset(ours, theirs, prints)
-        options = replace(options, layer_offset=offset)
+    layers, warnings = LayerNumbers(options.layer_offset or 0), list[str]()
+    if options.layer_offset is None:
+        layers, warnings = find_layers(ours, theirs, prints)
     warnings += _steps_moved(ours, theirs)
-    board = _Board(ours, theirs, Forms(ours, theirs, offset), prints, options, warnings=warnings)
+    board = _Board(ours, theirs, layers, Forms(ours, theirs, layers), prints, options, warnings=warnings)
     for strategy in strategies(options):
         if board.reference.free and (board.candidate.free or strategy.revises):
             board.play(strategy)
@@ -183,6 +183,7 @@ def strategies(options: PairingOptions) -> tuple[Strategy, ...]:
 class _Board:
     reference: Side
     candidate: Side
+    layers: LayerNumbers
     forms: Forms
     prints: tuple[Fingerprints, Fingerprints]
     options: PairingOptions
@@ -196,7 +197,9 @@ class _Board:
             for match in self.matches
             if len(match.reference) == len(match.candidate) == 1
         )
-        situation = Situation(self.reference, self.candidate, anchors, self.forms, self.prints, self.options)
+        situation = Situation(
+            self.reference, self.candidate, anchors, self.forms, self.prints, self.options, self.layers
+        )
         findings = strategy.propose(situation)
         self.warnings += findings.warnings
         self._release(findings.released)

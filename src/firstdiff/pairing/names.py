@@ -8,7 +8,8 @@ no table keeps its own words.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 # wrappers in front of a name that say nothing about which tensor it is
@@ -271,14 +272,37 @@ def layer_index(name: str, *, numbered: bool = False) -> LayerIndex | None:
     return None
 
 
-def shifted(name: str, offset: int, *, numbered: bool = False) -> str | None:
-    """The name with its layer moved; as it is where it tells none; None where the layer would be below 0."""
-    index = layer_index(name, numbered=numbered) if offset else None
-    if index is None:
-        return name
-    if index.layer + offset < 0:
-        return None
-    return f"{name[: index.start]}{index.layer + offset}{name[index.stop :]}"
+@dataclass(frozen=True, slots=True)
+class LayerNumbers:
+    """Which layer of the reference each layer of the candidate is; below 0 for one that the reference has not.
+
+    offset: added to each layer
+    moved: by the words in front of a layer's number, the layers that were counted otherwise; under no words at all
+        where there is only one stack of layers
+    """
+
+    offset: int = 0
+    moved: Mapping[Words, Mapping[int, int]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.offset or self.moved)
+
+    def of(self, layer: int, stack: Words = ()) -> int:
+        # what all names begin with is in no stack's words
+        known = [words for words in self.moved if words == stack[len(stack) - len(words) :]]
+        moved = self.moved[max(known, key=len)] if known else {}
+        return moved.get(layer, layer + self.offset)
+
+    def renamed(self, name: str, *, numbered: bool = False) -> str | None:
+        """The name with its layer as the reference counts it; None for a layer that the reference has not."""
+        index = layer_index(name, numbered=numbered) if self else None
+        if index is None:
+            return name
+        layer = self.of(index.layer, unwrapped(words_of(index.stack)))
+        return None if layer < 0 else f"{name[: index.start]}{layer}{name[index.stop :]}"
+
+
+AS_COUNTED = LayerNumbers()
 
 
 _KINDS = {

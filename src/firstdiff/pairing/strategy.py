@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from firstdiff.pairing.names import AS_COUNTED, LayerNumbers
 from firstdiff.schema import Pairing
 from firstdiff.trace import Key, Tensor, Trace
 from firstdiff.trace.order import ORDER_RULES, STAGES, layer_and_stage, rule_for
@@ -208,6 +209,7 @@ class Situation:
     prints: of the reference and of the candidate; a strategy that needs no values reads none
     forms: every name in its common form
     options: what the user has to say
+    layers: which layer of the reference one of the candidate is
     """
 
     reference: Side
@@ -216,6 +218,7 @@ class Situation:
     forms: Forms
     prints: tuple[Fingerprints, Fingerprints]
     options: PairingOptions
+    layers: LayerNumbers = AS_COUNTED
 
     def without_pairs(self, released: Collection[tuple[int, int]]) -> Situation:
         """The board with some pairs given up."""

@@ -44,6 +44,7 @@ class OpSkipped(Counterfactual):
 
     def test(self, case: Case) -> Iterator[Explanation]:
         yield from super().test(case)
+        yield from self._calls_left_out(case)
         for both in case.inputs.values():
             if both.candidate is not None and _same_shape(both.candidate, case):
                 predicted = doubles(both.candidate[case.part])
@@ -57,6 +58,34 @@ class OpSkipped(Counterfactual):
                     doubt=0.0 if case.nearby.left_out else _SKIPPED_DOUBT,
                     implies=("residual.missing",) if case.nearby.left_out else (),
                 )
+
+    def _calls_left_out(self, case: Case) -> Iterator[Explanation]:
+        """Test an input for being what whole calls in front of it, of which the candidate has nothing, should get."""
+        left_out = case.nearby.not_run
+        if not left_out:
+            return
+        calls, verb = " and ".join(left_out[-2:]), "is" if len(left_out) == 1 else "are"
+        if len(left_out) > 2:
+            calls = f"{left_out[0]} to {left_out[-1]}"
+        for both in case.sources:
+            if both.candidate is None or not _same_shape(both.candidate, case):
+                continue
+            predicted = doubles(both.candidate[case.part])
+            fit = case.fit(predicted)
+            yield Explanation(
+                cause=self.code,
+                fit=fit,
+                evidence=f"{calls} {verb} not run: {case.name} is given {both.key}, which {left_out[0]} should get: "
+                f"{case.falls_to(fit)}",
+                fix=f"run {calls} between {both.key.partition(':')[0]} and {_name_on_both_sides(case)}",
+                predicted=predicted,
+                implies=("values.stale", "residual.missing"),
+            )
+
+
+def _name_on_both_sides(case: Case) -> str:
+    other = case.row.candidate.name if case.row.candidate else case.name
+    return case.name if other == case.name else f"{case.name} (the candidate's {other})"
 
 
 def _same_shape(array: Any, case: Case) -> bool:
@@ -81,9 +110,12 @@ class OpRepeated(Counterfactual):
     code = "op.repeated"
 
     def applies(self, case: Case) -> bool:
-        return case.comparable and case.role != "input"
+        return case.comparable
 
     def test(self, case: Case) -> Iterator[Explanation]:
+        if case.role == "input":
+            yield from self._calls_in_front(case)
+            return
         yield from super().test(case)
         for key, given in case.nearby.run_again():
             fit = case.floor_of(given).fit(case.expected)
@@ -95,6 +127,21 @@ class OpRepeated(Counterfactual):
                     f"by {fit.max_abs:.2g}"
                 ),
                 fix=f"run {case.name} once",
+            )
+
+    def _calls_in_front(self, case: Case) -> Iterator[Explanation]:
+        """Test an input for what a call in front of it, which only the candidate makes, was given."""
+        for call in case.nearby.run_between:
+            fit = case.floor_of(call.given).fit(case.expected)
+            copy = "" if call.name == call.of else f", as {call.name}"
+            yield Explanation(
+                cause=self.code,
+                fit=fit,
+                evidence=(
+                    f"the candidate runs {call.of} again{copy}, on what should go into {case.name}: {call.key} differs "
+                    f"from that by {fit.max_abs:.2g}"
+                ),
+                fix=f"run {call.of} once",
             )
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
@@ -140,7 +187,7 @@ class ResidualMissing(Counterfactual):
                 plan=trial.plan.with_function(activations.identity).on(input=kept),
                 what=f"without one side of the sum ({_name_of_side(trial, left)})",
                 fix=f"add both sides in {trial.key}",
-                implies=() if trial.case.nearby.left_out else ("op.skipped",),
+                implies=() if trial.case.nearby.left_out or trial.case.nearby.not_run else ("op.skipped",),
             )
 
 
