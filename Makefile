@@ -43,7 +43,7 @@ fuzz: $(READY) sanitize
 sanitize:
 	mkdir -p build
 	$(CC) -std=c11 -g -O1 -Wno-psabi -fsanitize=address,undefined -fno-sanitize-recover=all \
-		-I src/firstdiff/measure/kernel tests/measure/sanitized.c -lm -o build/sanitized
+		-I src/firstdiff/measure/kernel tests/measure/sanitized.c -o build/sanitized
 	build/sanitized
 
 # faults planted in tiny models: how many are found and named; ZOO says which, as in ZOO='--only gpt2'

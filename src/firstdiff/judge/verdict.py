@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from firstdiff.measure import Envelope, PairMeasurement
-from firstdiff.measure.envelope import Cell
 from firstdiff.measure.noise_floor import beyond_floor, spread_between
 from firstdiff.schema import JudgingBasis, Required, Systematic
 from firstdiff.trace import Source
@@ -112,7 +111,7 @@ def envelope_of(basis: JudgingBasis) -> Envelope:
         at_zero=basis.at_zero,
         corners=basis.corners,
         slack=basis.slack,
-        cells=tuple(Cell(*cell) for cell in basis.cells),
+        cells=basis.cells,
         sampled=basis.sampled,
     )
 

@@ -106,15 +106,18 @@ def _plan_struct(plan: PairPlan) -> c.Plan:
     rows = plan.rows
     assert plan.grid is not None, "floats have a spacing"
     return c.Plan(
-        reference_type=_type(plan.reference),
-        candidate_type=_type(plan.candidate),
-        row=rows.row,
-        group=rows.group,
-        channel_rows=rows.channel_rows,
-        sampled=plan.sampled,
-        full=plan.full,
-        smallest_normal=plan.grid.tiny,
-        **_own.addresses,
+        _type(plan.reference),
+        _type(plan.candidate),
+        rows.row,
+        rows.group,
+        0,
+        rows.channel_rows,
+        plan.sampled,
+        plan.full,
+        plan.grid.tiny,
+        None,
+        None,
+        *_own.addresses,
     )
 
 
@@ -130,7 +133,7 @@ class _Tables(threading.local):
         self.bins = np.zeros(BINS, np.int64)
         self.cells = np.zeros((c.CELL_SLOTS, 2), np.uint32)
         self.used = np.zeros(c.MOST_CELLS, np.uint16)
-        self.addresses = {name: _address(getattr(self, name)) for name in ("bins", "cells", "used")}
+        self.addresses = [_address(table) for table in (self.bins, self.cells, self.used)]
 
 
 _own = _Tables()
@@ -152,22 +155,17 @@ def _cells(found: c.Figures) -> Cells:
     if not found.cell_count:
         return Cells(found.cell_points)
     slots = _own.used[: found.cell_count]
-    used = _own.cells[slots]
+    keys, points = _own.cells.take(slots, 0).T.astype(np.int64)
     _own.cells[slots] = 0
-    keys, points = used[used[:, 0].argsort()].T.astype(np.int64)
-    return Cells(found.cell_points, [keys], [points])
+    order = keys.argsort()
+    return Cells.of_keys(found.cell_points, keys[order] & c.CELL_OCTAVES, points[order])
 
 
 def _hull(found: c.Figures) -> Hull:
     hull = found.hull
-    corners = slice(1, hull.count + 1)
-    return Hull(
-        zeros=found.zeros,
-        at_zero=hull.at_zero,
-        steepest=hull.steepest,
-        corners=list(zip(hull.x[corners], hull.d[corners], strict=True)),
-        slack=hull.slack,
-    )
+    end = hull.count + 1
+    corners = list(zip(hull.x[1:end], hull.d[1:end], strict=True))
+    return Hull(found.zeros, hull.at_zero, hull.steepest, corners, hull.slack)
 
 
 def _moments(side: c.Side) -> Moments:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
@@ -16,21 +15,12 @@ OCTAVE_SHIFT = 52  # leaves a float64's exponent
 _BIAS = 1023
 WIDTH = 11
 DIFFERENCE = (1 << WIDTH) - 1
+_SIZES = (None, *range(1 - _BIAS, DIFFERENCE + 1 - _BIAS))
 
 
-class Cell(NamedTuple):
-    """`points` of them with |r| in [2^size, 2^(size+1)) and |c - r| in [2^difference, …); size is None where r is 0."""
-
-    size: int | None
-    difference: int
-    points: int
-
-    def share_above(self, atol: float, rtol: float) -> float:
-        """The share of the cell outside the tolerance, its points taken as evenly spread over the octave."""
-        allowed = atol + (0.0 if self.size is None else rtol * 2.0 ** (self.size + 0.5))
-        if allowed <= 0.0:
-            return 1.0
-        return min(max(self.difference + 1 - math.log2(allowed), 0.0), 1.0)
+# size, difference, points: so many have |r| in [2^size, 2^(size+1)) and |c - r| in [2^difference, ...); size is None
+# where r is 0
+Cell = tuple[int | None, int, int]
 
 
 @final
@@ -52,8 +42,13 @@ class Cells:
             return cls(sizes.size)
         size, difference = sizes.view(np.int64) >> OCTAVE_SHIFT, differences.view(np.int64) >> OCTAVE_SHIFT
         keys, points = np.unique((size << WIDTH) | difference, return_counts=True)
+        return cls.of_keys(sizes.size, keys, points)
+
+    @classmethod
+    def of_keys(cls, count: int, keys: np.ndarray, points: np.ndarray) -> Cells:
+        """From keys that rise, those of points that do not differ among them."""
         differing = keys & DIFFERENCE != 0
-        return cls(sizes.size, [keys[differing]], [points[differing]])
+        return cls(count, [keys[differing]], [points[differing]])
 
     def merge(self, other: Cells) -> None:
         self.count += other.count
@@ -67,12 +62,9 @@ class Cells:
         if len(self.keys) > 1:
             keys, places = np.unique(np.concatenate(self.keys), return_inverse=True)
             points = np.bincount(places, np.concatenate(self.points)).astype(np.int64)
-        return tuple(map(_cell, (keys >> WIDTH).tolist(), (keys & DIFFERENCE).tolist(), points.tolist()))
-
-
-@lru_cache(1 << 14)  # the same cells come again in thousands of small tensors
-def _cell(size: int, difference: int, points: int) -> Cell:
-    return Cell(size - _BIAS if size else None, difference - _BIAS, points)
+        sizes = map(_SIZES.__getitem__, (keys >> WIDTH).tolist())
+        differences = (keys & DIFFERENCE) - _BIAS
+        return tuple(zip(sizes, differences.tolist(), points.tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +131,9 @@ class Envelope:
         verdict = self.admits(atol, rtol)
         if verdict or not self.elements:
             return 0
-        outside = math.fsum(cell.points * cell.share_above(atol, rtol) for cell in self.cells)
+        outside = math.fsum(
+            points * _share_above(size, difference, atol, rtol) for size, difference, points in self.cells
+        )
         estimate = round(outside * self.elements / max(self.sampled, 1))
         return min(max(estimate, 0 if verdict is None else 1), self.elements)
 
@@ -166,9 +160,17 @@ class Envelope:
             at_zero=_number(data["at_zero"]),
             corners=tuple((_number(x), _number(d)) for x, d in data["corners"]),
             slack=data["slack"],
-            cells=tuple(Cell(*cell) for cell in data["cells"]),
+            cells=tuple((size, difference, points) for size, difference, points in data["cells"]),
             sampled=data["sampled"],
         )
+
+
+def _share_above(size: int | None, difference: int, atol: float, rtol: float) -> float:
+    """The share of a cell outside the tolerance, its points taken as evenly spread over the octave."""
+    allowed = atol + (0.0 if size is None else rtol * 2.0 ** (size + 0.5))
+    if allowed <= 0.0:
+        return 1.0
+    return min(max(difference + 1 - math.log2(allowed), 0.0), 1.0)
 
 
 def _number(value: Any) -> Any:

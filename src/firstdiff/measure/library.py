@@ -17,6 +17,7 @@ VERSION = 3  # of the structs below; another library is not called
 CORNERS = 64
 CELL_SLOTS = 16384
 MOST_CELLS = 12288
+CELL_OCTAVES = 0x3FFFFF
 CHANNEL_ROOM = 4
 TYPES = {"float32": 0, "float64": 1, "bfloat16": 2, "float16": 3}
 

@@ -13,6 +13,7 @@ from firstdiff.measure.envelope import OCTAVE_SHIFT
 from firstdiff.measure.numerics import Grid, total
 
 PERCENTILES = (1, 5, 50, 95, 99)
+_NAMES = tuple(map(str, PERCENTILES))
 BIN_SHIFT = 47  # leaves a float64's exponent and 5 bits of its fraction: 32 bins an octave
 BINS = 1 << (63 - BIN_SHIFT)
 _MANY = 8192
@@ -67,16 +68,14 @@ class Histogram:
     def percentiles(self, top: float) -> dict[str, float]:
         """The value that p percent of the elements do not exceed, within 1/64 of itself; `top` is the largest."""
         if not self.counts.size:
-            return dict.fromkeys(map(str, PERCENTILES), 0.0) if self.zeros else {}
+            return dict.fromkeys(_NAMES, 0.0) if self.zeros else {}
         running = self.counts.cumsum()
         count = self.zeros + int(running[-1])
         ranks = [max(-(-p * count // 100), 1) - self.zeros for p in PERCENTILES]
-        places = running.searchsorted(ranks).tolist()
-        found = (
-            min(_middle_of_bin(self.first + place), top) if rank > 0 else 0.0
-            for rank, place in zip(ranks, places, strict=True)
-        )
-        return dict(zip(map(str, PERCENTILES), found, strict=True))
+        found = {}
+        for name, rank, bin_ in zip(_NAMES, ranks, running.searchsorted(ranks).tolist(), strict=True):
+            found[name] = min(_middle_of_bin(self.first + bin_), top) if rank > 0 else 0.0
+        return found
 
 
 @lru_cache(1 << 12)  # the same bins come again in thousands of small tensors

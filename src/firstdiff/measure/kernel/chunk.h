@@ -176,7 +176,7 @@ static double NAME(rest_of)(const T *r, const T *c, Sums *sums, double cc)
     int near = sums->dd <= sums->rr * FAR;
     double all = near ? sums->dd : cc, squares;
     sums->rc = sums->rr + sums->rd;
-    if (sums->rr == 0 || all == 0 || !isfinite(sums->rr + all))
+    if (sums->rr == 0 || all == 0 || !is_finite(sums->rr + all))
         return all;
     if (near)
         squares = sums->dd - sums->rd * (sums->rd / sums->rr);
@@ -232,7 +232,7 @@ static int NAME(add_finite)(Scan *scan, const T *r, const T *c, int64_t n, const
     if (!IS_SAFE(&sums, r, c))
         return 0;
     figures->hull.slack = larger(SLACK, figures->hull.slack);
-    if (isnan(sums.rd))
+    if (is_nan(sums.rd))
         sums.rd = 0; /* infinities of both signs: float64 has overflowed */
     OneSide candidate = NAME(describe_candidate)(&figures->candidate, c, &sums);
     NAME(add_side)(&figures->reference, r, n, (OneSide){sums.r, sums.rr, sums.low, sums.high});

@@ -1,5 +1,7 @@
 /* Elements of any of the four types as float or double, a chunk at a time. */
 
+#define LINE 32 /* of them are converted together: 64 bytes, as memory is read */
+
 static inline float float_of_bits(uint32_t bits)
 {
     float value;
@@ -22,25 +24,40 @@ static inline float float_of_float16(uint16_t half)
     return float_of_bits(bits | sign);
 }
 
-#define CONVERT_ALL(function)                                   \
-    int64_t at = 0;                                             \
-    for (; at + 64 <= n; at += 64) {                            \
-        __builtin_prefetch(values + at + 1024);                 \
-        __builtin_prefetch(values + at + 1024 + 32);            \
-        for (int j = 0; j < 64; j++)                            \
-            out[at + j] = function(values[at + j]);             \
-    }                                                           \
-    for (; at < n; at++)                                        \
-        out[at] = function(values[at]);
+static inline void convert_line_bfloat16(const uint16_t *values, float *out)
+{
+    for (int j = 0; j < LINE; j++)
+        out[j] = float_of_bfloat16(values[j]);
+}
+
+static inline void convert_line_float16(const uint16_t *values, float *out)
+{
+#ifdef __F16C__
+    for (int j = 0; j < LINE; j += 8)
+        _mm256_storeu_ps(out + j, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(values + j))));
+#else
+    for (int j = 0; j < LINE; j++)
+        out[j] = float_of_float16(values[j]);
+#endif
+}
+
+#define CONVERT_ALL(type)                               \
+    int64_t at = 0;                                     \
+    for (; at + LINE <= n; at += LINE) {                \
+        __builtin_prefetch(values + at + 1024);         \
+        convert_line_##type(values + at, out + at);     \
+    }                                                   \
+    for (; at < n; at++)                                \
+        out[at] = float_of_##type(values[at]);
 
 static void from_bfloat16(const uint16_t *restrict values, int64_t n, float *restrict out)
 {
-    CONVERT_ALL(float_of_bfloat16)
+    CONVERT_ALL(bfloat16)
 }
 
 static void from_float16(const uint16_t *restrict values, int64_t n, float *restrict out)
 {
-    CONVERT_ALL(float_of_float16)
+    CONVERT_ALL(float16)
 }
 
 static int64_t width_of(int64_t type)

@@ -11,11 +11,12 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* AVX2 and FMA, and an operating system that keeps its registers. */
+/* AVX2, FMA and F16C, and an operating system that keeps its registers. */
 static int has_avx2(void)
 {
     unsigned int a, b, c, d;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX) || !(c & bit_FMA))
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX) || !(c & bit_FMA) ||
+        !(c & bit_F16C))
         return 0;
     unsigned int low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));

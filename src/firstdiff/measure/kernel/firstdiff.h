@@ -17,6 +17,7 @@ enum { COUNT, SUM_R, SUM_RR, SUM_D, SUM_DD, SUM_RD, LARGEST, FIGURES }; /* of a 
 #define PIECE_STRIDE 11   /* pieces by which the sample moves on in every period */
 #define CELL_SLOTS 16384  /* of the table of cells; a power of two */
 #define MOST_CELLS 12288  /* that it takes */
+#define CELL_TAKEN 0x400000u /* in the key of every cell */
 #define BIN_BITS 5        /* of a float64's fraction tell bins apart: 32 of them an octave */
 #define BIN_SHIFT (52 - BIN_BITS)
 
@@ -40,7 +41,7 @@ typedef struct {
 } Sketch;
 
 typedef struct {
-    uint32_t key; /* octave of |r| << 11 | octave of |c - r|; 0 where the slot is free */
+    uint32_t key; /* CELL_TAKEN | octave of |r| << 11 | octave of |c - r|; 0 where the slot is free */
     uint32_t points;
 } Cell;
 

@@ -24,7 +24,7 @@ static void remove_corner(Hull *hull, int64_t at)
  * how much that lowered the curve. */
 static void thin_out(Hull *hull)
 {
-    double step = fmax(FIRST_STEP, hull->slack / 8);
+    double step = larger(FIRST_STEP, hull->slack / 8);
     for (; hull->count > CORNERS; step *= 2) {
         int64_t before = hull->count;
         for (int64_t at = 2; at < hull->count; at++) {
@@ -99,7 +99,7 @@ static Lines lines_under(const Hull *hull)
 /* Take in a point that may be over the curve, but not at 0; returns whether the curve has changed. */
 static int add_point(Hull *hull, double x, double d)
 {
-    if (isinf(d)) {
+    if (d == INFINITY) {
         hull->at_zero = INFINITY; /* a difference beyond float64: no tolerance can be judged */
         return 0;
     }

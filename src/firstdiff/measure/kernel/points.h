@@ -58,42 +58,24 @@ static int NAME(add_sketch)(Scan *scan, const T *r, const T *c, int64_t n)
     return 1;
 }
 
-/* Count points by the octaves of |r| and |c - r|; 0, and none counted, where T cannot do it justice. Points that do not
- * differ have no octave of |c - r|, and a full table takes no more cells. */
+/* Count points by the octaves of |r| and |c - r|; 0, and none counted, where T cannot do it justice. */
 static int NAME(add_cells)(Scan *scan, const T *r, const T *c, int64_t n)
 {
-    Figures *figures = scan->figures;
-    Cell *cells = scan->plan->cells;
-    NAME(Mask) subnormal = {0};
+    NAME(Mask) subnormal = {0}, differing = {0};
     MASK keys[CHUNK];
     for (int64_t at = 0; at < n; at += LANES) {
         NAME(Vector) x = NAME(load_some)(r + at, n - at), size = NAME(absolute)(x);
         NAME(Vector) d = NAME(absolute)(NAME(load_some)(c + at, n - at) - x);
         NAME(Mask) key = NAME(bins_of)(size) >> BIN_BITS << 11 | NAME(bins_of)(d) >> BIN_BITS;
         subnormal |= NAME(are_subnormal)(size) | NAME(are_subnormal)(d);
+        differing |= d != 0;
         memcpy(keys + at, &key, sizeof key);
     }
-    if (BIAS && NAME(count)(subnormal))
+    if (BIAS && NAME(any)(subnormal))
         return 0;
-    figures->cell_points += n;
-    int64_t differing = 0;
-    for (int64_t i = 0; i < n; i++) { /* without a branch, which nobody could foresee */
-        keys[differing] = keys[i];
-        differing += (keys[i] & 2047) != 0;
-    }
-    for (int64_t i = 0; i < differing; i++) {
-        uint32_t key = (uint32_t)keys[i];
-        uint32_t slot = (key >> 11) % 128 * 128 + key % 128; /* none collide but those 128 octaves apart */
-        while (cells[slot].key && cells[slot].key != key)
-            slot = (slot + 1) % CELL_SLOTS;
-        if (!cells[slot].key) {
-            if (figures->cell_count >= MOST_CELLS)
-                continue;
-            cells[slot].key = key;
-            scan->plan->used[figures->cell_count++] = (uint16_t)slot;
-        }
-        cells[slot].points++;
-    }
+    scan->figures->cell_points += n;
+    for (int64_t i = 0; i < n && NAME(any)(differing); i++)
+        count_in_cell(scan, (uint32_t)keys[i]);
     return 1;
 }
 
@@ -112,12 +94,12 @@ static void NAME(add_channels)(const Plan *plan, const T *r, const T *c, int64_t
             ones = choose_double(finite, ones, every_double(0));
         }
         Vector_double largest = larger_double(absolute_double(d), load_double(sums + LARGEST * next));
-        add_to(sums + COUNT * next, ones);
-        add_to(sums + SUM_R * next, x);
-        add_to(sums + SUM_RR * next, x * x);
-        add_to(sums + SUM_D * next, d);
-        add_to(sums + SUM_DD * next, d * d);
-        add_to(sums + SUM_RD * next, x * d);
+        add_to_double(sums + COUNT * next, ones);
+        add_to_double(sums + SUM_R * next, x);
+        add_to_double(sums + SUM_RR * next, x * x);
+        add_to_double(sums + SUM_D * next, d);
+        add_to_double(sums + SUM_DD * next, d * d);
+        add_to_double(sums + SUM_RD * next, x * d);
         memcpy(sums + LARGEST * next, &largest, sizeof largest);
     }
 }

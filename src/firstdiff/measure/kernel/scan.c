@@ -14,7 +14,7 @@
 #include "firstdiff.h"
 
 #define PAUSE 7
-#define STILL_CACHED 8192  /* elements after which the sample is taken from what was just read */
+#define STILL_CACHED 8192  /* elements after which the points are taken from what was just read */
 #define FAR 0.01 /* of |r|^2: a larger difference says less about the candidate than the candidate itself */
 
 #ifndef VARIANT
@@ -61,8 +61,7 @@ typedef struct {
     Figures *figures;
     Lines_double lines_double;
     Lines_float lines_float;
-    int sketches_all, cells_all; /* rather than a sample */
-    int has_holes;               /* the chunk before had NaN or infinities */
+    int has_holes; /* the chunk before had NaN or infinities */
 } Scan;
 
 static void draw_lines(Scan *scan);
@@ -72,6 +71,17 @@ static inline uint64_t bits_of(double value)
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
+}
+
+/* Those of math.h are functions of a library on some systems. */
+static inline int is_finite(double value)
+{
+    return value - value == 0;
+}
+
+static inline int is_nan(double value)
+{
+    return value != value;
 }
 
 static inline double smaller(double left, double right)
@@ -87,7 +97,7 @@ static inline double larger(double left, double right)
 static void join_side(Side *side, int64_t n, double mean, double spread, double low, double high)
 {
     double share = (double)n / (double)(side->count + n), step = mean - side->mean;
-    if (isfinite(step))
+    if (is_finite(step))
         side->mean += step * share;
     else
         side->mean = side->mean * (1 - share) + mean * share;
@@ -125,10 +135,49 @@ static void add_sums(Figures *figures, double *row, const Sums *sums, double cc,
     }
 }
 
+/* Count a point in its cell; a full table takes no more cells. */
+static inline void count_in_cell(Scan *scan, uint32_t octaves)
+{
+    Cell *cells = scan->plan->cells;
+    uint32_t key = octaves | CELL_TAKEN;
+    uint32_t slot = (key >> 11) % 128 * 128 + key % 128; /* none collide but those 128 octaves apart */
+    while (cells[slot].key != key) {
+        if (!cells[slot].key) {
+            if (scan->figures->cell_count >= MOST_CELLS)
+                return;
+            cells[slot].key = key;
+            scan->plan->used[scan->figures->cell_count++] = (uint16_t)slot;
+            break;
+        }
+        slot = (slot + 1) % CELL_SLOTS;
+    }
+    cells[slot].points++;
+}
+
 #include "convert.h"
 #include "hull.h"
-#include "in_double.h"
-#include "in_float.h"
+
+/* Whether float gave the sum and the largest of relative errors; differences of less than half of r have no rounding. */
+static int are_exact_in_float(double relative, double most, double known)
+{
+    return is_finite(relative) && (most < 1 || most * (1 + 0x1p-22) <= known);
+}
+
+/* Whether float has met no NaN, not overflowed, and lost no small squares. */
+static int is_safe_in_float(const Sums *sums)
+{
+    const double vanishing = 1e-32;
+    if (!is_finite(sums->rr + sums->dd + sums->rd + sums->r))
+        return 0;
+    if ((sums->low != 0 || sums->high != 0) && sums->rr < vanishing)
+        return 0;
+    return sums->top == 0 || sums->dd >= vanishing;
+}
+
+#define WIDTH 64
+#include "element.h"
+#define WIDTH 32
+#include "element.h"
 
 /* The lines under the curve as it is now. */
 static void draw_lines(Scan *scan)
@@ -170,16 +219,14 @@ static int add_chunk_in_double(Scan *scan, const double *r, const double *c, int
 {
     double kept_r[CHUNK], kept_c[CHUNK];
     uint16_t places[CHUNK];
-    int all_finite = add_finite_double(scan, r, c, n, NULL, start, row);
-    if (!all_finite) {
-        if (!count_nonfinite_double(scan->figures, r, c, n, start))
-            return 0;
-        n = keep_finite_double(r, c, n, kept_r, kept_c, places);
-        r = kept_r, c = kept_c;
-        add_finite_double(scan, r, c, n, places, start, row);
+    if (add_finite_double(scan, r, c, n, NULL, start, row))
+        return 1;
+    int64_t finite = count_nonfinite_double(scan->figures, r, c, n, start);
+    if (finite) {
+        keep_finite_double(r, c, n, kept_r, kept_c, places);
+        add_finite_double(scan, kept_r, kept_c, finite, places, start, row);
     }
-    add_points_in_double(scan, r, c, n, scan->sketches_all, scan->cells_all);
-    return all_finite;
+    return 0;
 }
 
 static int add_chunk_in_float(Scan *scan, const float *r, const float *c, int64_t n, int64_t start, double *row)
@@ -189,25 +236,23 @@ static int add_chunk_in_float(Scan *scan, const float *r, const float *c, int64_
     uint16_t places[CHUNK], *moved = NULL;
     Figures *figures = scan->figures;
     /* chunks that float will not do for come in series, and so do those with NaN or infinities */
-    int tried = !figures->pause && !scan->has_holes, added = 0;
-    if (tried)
-        added = add_finite_float(scan, r, c, n, NULL, start, row);
-    scan->has_holes = !added && !are_finite_float(r, c, n);
+    int tried = !figures->pause && !scan->has_holes;
+    if (tried && add_finite_float(scan, r, c, n, NULL, start, row))
+        return 1;
+    int64_t finite = count_nonfinite_float(figures, r, c, n, start);
+    scan->has_holes = finite < n;
+    if (!finite)
+        return 0;
     if (scan->has_holes) {
-        if (!count_nonfinite_float(figures, r, c, n, start))
-            return 0;
         n = keep_finite_float(r, c, n, kept_r, kept_c, places);
         r = kept_r, c = kept_c, moved = places, tried = 0;
     }
-    if (!tried && !figures->pause)
-        added = add_finite_float(scan, r, c, n, moved, start, row);
-    if (!added) {
+    if (tried || figures->pause || !add_finite_float(scan, r, c, n, moved, start, row)) {
         figures->pause = figures->pause ? figures->pause - 1 : PAUSE;
         widen(r, n, wide_r);
         widen(c, n, wide_c);
         add_finite_double(scan, wide_r, wide_c, n, moved, start, row);
     }
-    add_points_in_float(scan, r, c, n, scan->sketches_all, scan->cells_all);
     return !scan->has_holes;
 }
 
@@ -246,8 +291,7 @@ static void add_chunk(Scan *scan, const Chunk *chunk, int64_t n, int64_t start, 
     }
 }
 
-/* Take a part of a window, a chunk at most, into the sketch, the cells, or both. */
-static void add_points(Scan *scan, const Chunk *chunk, int64_t n, int sketch, int cells)
+static void add_points_of_chunk(Scan *scan, const Chunk *chunk, int64_t n, int sketch, int cells)
 {
     Room room;
     uint16_t places[CHUNK];
@@ -268,22 +312,26 @@ static void add_points(Scan *scan, const Chunk *chunk, int64_t n, int sketch, in
     }
 }
 
-/* What belongs to the sample of a part of a window, which begins at the element `start` of the tensor. */
-static void add_sample(Scan *scan, const char *r, const char *c, int64_t start, int64_t begin, int64_t n)
+/* Take a part of a window into the sketch, the cells, or both. */
+static void add_points(Scan *scan, const char *r, const char *c, int64_t begin, int64_t end, int sketch, int cells)
 {
     Room room;
-    for (int64_t period = (start + begin) / PERIOD; period * PERIOD < start + n; period++) {
+    for (int64_t at = begin; at < end; at += CHUNK) {
+        int64_t length = end - at < CHUNK ? end - at : CHUNK;
+        Chunk chunk = chunk_at(scan->plan, r, c, at, length, &room);
+        add_points_of_chunk(scan, &chunk, length, sketch, cells);
+    }
+}
+
+/* The same for what belongs to the sample; `start` is the element of the tensor at which the window begins. */
+static void add_sample(Scan *scan, const char *r, const char *c, int64_t start, int64_t begin, int64_t end)
+{
+    for (int64_t period = (start + begin) / PERIOD; period * PERIOD < start + end; period++) {
         int64_t piece = period * PERIOD + period * PIECE_STRIDE * PIECE % PERIOD - start;
-        int64_t first = piece > begin ? piece : begin, stop = piece + PIECE < n ? piece + PIECE : n;
-        if (first < stop && !scan->plan->full) {
-            Chunk chunk = chunk_at(scan->plan, r, c, first, stop - first, &room);
-            add_points(scan, &chunk, stop - first, 1, 0);
-        }
-        stop = piece + CELLS_PIECE < n ? piece + CELLS_PIECE : n;
-        if (first < stop) {
-            Chunk chunk = chunk_at(scan->plan, r, c, first, stop - first, &room);
-            add_points(scan, &chunk, stop - first, 0, 1);
-        }
+        int64_t first = piece > begin ? piece : begin;
+        if (!scan->plan->full)
+            add_points(scan, r, c, first, piece + PIECE < end ? piece + PIECE : end, 1, 0);
+        add_points(scan, r, c, first, piece + CELLS_PIECE < end ? piece + CELLS_PIECE : end, 0, 1);
     }
 }
 
@@ -300,14 +348,13 @@ PUBLIC void EXPORTED(begin)(Figures *figures)
 /* Take in a window of n elements; `start` is the index of the first of them in the tensor. */
 PUBLIC void EXPORTED(scan)(const Plan *plan, Figures *figures, const char *r, const char *c, int64_t start, int64_t n)
 {
-    Scan scan = {.plan = plan, .figures = figures, .sketches_all = plan->full || !plan->sampled,
-                 .cells_all = !plan->sampled};
+    Scan scan = {.plan = plan, .figures = figures};
     Room room;
     draw_lines(&scan);
     /* rows longer than a chunk are cut evenly */
     int64_t pieces = (plan->group + CHUNK - 1) / CHUNK, piece = (plan->group + pieces - 1) / pieces;
     int64_t group = start / plan->group, inside = start % plan->group, length;
-    for (int64_t at = 0, sampled = 0; at < n; at += length) {
+    for (int64_t at = 0, seen = 0; at < n; at += length) {
         int64_t end = (inside / piece + 1) * piece;
         length = (end < plan->group ? end : plan->group) - inside;
         length = length < n - at ? length : n - at;
@@ -317,9 +364,12 @@ PUBLIC void EXPORTED(scan)(const Plan *plan, Figures *figures, const char *r, co
         if (inside == plan->group)
             group++, inside = 0;
         end = at + length;
-        if (plan->sampled && (end - sampled >= STILL_CACHED || end == n)) {
-            add_sample(&scan, r, c, start, sampled, end);
-            sampled = end;
+        if (end - seen >= STILL_CACHED || end == n) {
+            if (plan->full || !plan->sampled)
+                add_points(&scan, r, c, seen, end, 1, !plan->sampled);
+            if (plan->sampled)
+                add_sample(&scan, r, c, start, seen, end);
+            seen = end;
         }
     }
     figures->elements += n;
@@ -340,7 +390,7 @@ PUBLIC int64_t EXPORTED(count_outside)(const Plan *plan, Figures *figures, const
         else
             outside += count_outside_float(chunk.r_float, chunk.c_float, length, atol, rtol);
         if (plan->full)
-            add_points(&scan, &chunk, length, 1, 0);
+            add_points_of_chunk(&scan, &chunk, length, 1, 0);
     }
     return outside;
 }

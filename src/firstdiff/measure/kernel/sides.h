@@ -74,7 +74,7 @@ static int NAME(are_whole)(const T *values, int64_t n)
 static void NAME(add_side)(Side *side, const T *values, int64_t n, OneSide found)
 {
     double mean = found.sum / (double)n, spread = found.squares - found.sum * mean;
-    if (!isfinite(found.sum)) {
+    if (!is_finite(found.sum)) {
         mean = 0;
         for (int64_t i = 0; i < n; i++)
             mean += (double)values[i] / (double)n;
@@ -93,8 +93,8 @@ static void NAME(add_side)(Side *side, const T *values, int64_t n, OneSide found
         }
         double rest = total_double(total);
         spread = total_double(squares) - rest * rest / (double)n;
-        spread = isnan(spread) ? INFINITY : spread > 0 ? spread : 0;
-        mean += isfinite(rest) ? rest / (double)n : 0;
+        spread = is_nan(spread) ? INFINITY : spread > 0 ? spread : 0;
+        mean += is_finite(rest) ? rest / (double)n : 0;
     }
     if (side->whole)
         side->whole = NAME(are_whole)(values, n);
@@ -186,7 +186,7 @@ static int64_t NAME(keep_finite)(const T *r, const T *c, int64_t n, T *kept_r, T
         kept_r[kept] = r[i];
         kept_c[kept] = c[i];
         places[kept] = (uint16_t)i;
-        kept += (r[i] - r[i] == 0) & (c[i] - c[i] == 0);
+        kept += (r[i] - r[i]) + (c[i] - c[i]) == 0;
     }
     return kept;
 }

@@ -13,6 +13,12 @@ static inline NAME(Vector) NAME(load)(const T *values)
     return vector;
 }
 
+static inline void NAME(add_to)(T *sums, NAME(Vector) values)
+{
+    values += NAME(load)(sums);
+    memcpy(sums, &values, sizeof values);
+}
+
 /* The first `left` values, if these do not fill a vector; the others are `fill`. */
 static inline NAME(Vector) NAME(load_part)(const T *values, int64_t left, T fill)
 {

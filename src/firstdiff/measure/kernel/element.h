@@ -1,21 +1,28 @@
-/* The functions of a chunk for float, which leave to double what float cannot do justice to. */
+/* The functions of a chunk for one type: included for WIDTH 64, double, and then for 32, float, which leaves to double
+ * what it cannot do justice to. What the names below stand for, the included files say. */
 
-/* Whether float gave the sum and the largest of relative errors; differences of less than half of r have no rounding. */
-static int are_exact_in_float(double relative, double most, double known)
-{
-    return isfinite(relative) && (most < 1 || most * (1 + 0x1p-22) <= known);
-}
+#if WIDTH == 64
 
-/* Whether float has met no NaN, not overflowed, and lost no small squares. */
-static int is_safe_in_float(const Sums *sums)
-{
-    const double vanishing = 1e-32;
-    if (!isfinite(sums->rr + sums->dd + sums->rd + sums->r))
-        return 0;
-    if ((sums->low != 0 || sums->high != 0) && sums->rr < vanishing)
-        return 0;
-    return sums->top == 0 || sums->dd >= vanishing;
-}
+#define T double
+#define LANES 4
+#define MASK int64_t
+#define NAME(name) name##_double
+#define AVX(name) _mm256_##name##_pd
+#define SCALE 0x1p200
+#define ROUNDED 0x1p-53
+#define LEAST 1e-250
+#define SLACK ROUNDING
+#define MOST 1.7e308
+#define AHEAD 256
+#define CANCELLED 1e-4
+#define WHOLE_FROM 0x1p52
+#define EXPONENT (INT64_C(0x7ff) << 52)
+#define FRACTION 52
+#define BIAS INT64_C(0)
+#define IS_SAFE(sums, r, c) (is_finite((sums)->rr + (sums)->dd) || are_finite_double(r, c, (sums)->n))
+#define POWERS_ARE_EXACT(relative, most, known) 1
+
+#else
 
 #define T float
 #define LANES 8
@@ -35,6 +42,9 @@ static int is_safe_in_float(const Sums *sums)
 #define BIAS (1023 - 127)
 #define IS_SAFE(sums, r, c) is_safe_in_float(sums)
 #define POWERS_ARE_EXACT are_exact_in_float
+
+#endif
+
 #include "vectors.h"
 #include "sides.h"
 #include "chunk.h"
@@ -58,3 +68,4 @@ static int is_safe_in_float(const Sums *sums)
 #undef BIAS
 #undef IS_SAFE
 #undef POWERS_ARE_EXACT
+#undef WIDTH
