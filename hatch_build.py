@@ -79,10 +79,8 @@ class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def system_compiler() -> str | None:
-    """The C compiler of this machine; on Windows only those that take the options of the others."""
-    names = (
-        [os.environ["CC"]] if os.environ.get("CC") else ["gcc", "clang"] if os.name == "nt" else ["cc", "gcc", "clang"]
-    )
+    """The C compiler of this machine; none on Windows, where gcc does not align vectors on the stack."""
+    names = [os.environ["CC"]] if os.environ.get("CC") else [] if os.name == "nt" else ["cc", "gcc", "clang"]
     return next((found for found in map(shutil.which, names) if found), None)
 
 
@@ -99,13 +97,18 @@ def build_kernel() -> Path:
     newest = max(file.stat().st_mtime for file in (*KERNEL.glob("*.[ch]"), Path(__file__)))
     if library.exists() and library.stat().st_mtime >= newest:
         return library
-    own = system_compiler()
-    zig = [sys.executable, "-m", "ziglang", "cc"]
-    compiler = [*zig, "-target", target] if target else [own] if own else zig
+    own = None if target else system_compiler()
+    compiler = [own] if own else [sys.executable, "-m", "ziglang", "cc", *(["-target", target] if target else [])]
     machine = (target.split("-")[0] or platform.machine()).lower()
-    variants = {"baseline": [], "avx2": ["-mavx2", "-mfma"]} if machine in ("x86_64", "amd64") else {"baseline": []}
+    variants: dict[str, list[str]] = {"baseline": []}
+    if machine in ("x86_64", "amd64"):
+        variants["avx2"] = ["-mavx2", "-mfma", "-mf16c"]
     on_windows = library.suffix == ".dll"
     flags = [*KERNEL_FLAGS.split(), *([] if on_windows else ["-fPIC"])]
+    linked = ["-shared"]
+    if on_windows and not own:
+        # the kernel calls no library but for copying memory; zig would compile all of Windows' C library, for minutes
+        linked += ["-nostdlib", "-rtlib=compiler-rt", "-Wl,--no-entry"]
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".kernel-", dir=folder) as scratch:
         objects = []
@@ -114,8 +117,7 @@ def build_kernel() -> Path:
             output = [f"-DVARIANT={variant}", "-c", str(KERNEL / "scan.c"), "-o", objects[-1]]
             _compile([*compiler, *flags, *options, *output])
         built = Path(scratch) / library.name
-        libraries = [] if on_windows else ["-lm"]
-        _compile([*compiler, *flags, "-shared", str(KERNEL / "cpu.c"), *objects, "-o", str(built), *libraries])
+        _compile([*compiler, *flags, *linked, str(KERNEL / "cpu.c"), *objects, "-o", str(built)])
         built.replace(library)
     return library
 
