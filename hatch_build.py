@@ -105,7 +105,7 @@ def build_kernel() -> Path:
         variants["avx2"] = ["-mavx2", "-mfma", "-mf16c"]
     on_windows = library.suffix == ".dll"
     flags = [*KERNEL_FLAGS.split(), *([] if on_windows else ["-fPIC"])]
-    linked = ["-shared"]
+    linked = ["-shared", *(["-s"] if target else [])]  # what a debugger reads has no place in a wheel
     if on_windows and not own:
         # the kernel calls no library but for copying memory; zig would compile all of Windows' C library, for minutes
         linked += ["-nostdlib", "-rtlib=compiler-rt", "-Wl,--no-entry"]
