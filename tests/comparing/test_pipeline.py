@@ -100,3 +100,15 @@ def test_every_header_and_fingerprint_is_read_once(tmp_path: Path, monkeypatch: 
     assert len(headers) == 12
     assert set(headers.values()) == {1}
     assert len(prints) == 2
+
+
+def test_a_part_proven_on_one_row_is_used_on_rows_of_other_widths() -> None:
+    generator = np.random.default_rng(3)
+    batch = {name: generator.standard_normal((4, 6, width)).astype(np.float32) for name, width in (("a", 16), ("b", 9))}
+    alone = {"a": batch["a"][2:3], "b": 1.2 * batch["b"][2:3]}
+    found = fd.compare(batch, alone, allow_partial=True)
+    rows = {pair.key: pair for pair in found.pairs}
+    assert (rows["a"].status, rows["b"].status) == ("match", "mismatch")
+    assert rows["b"].alignment is not None
+    assert rows["b"].alignment.recipe == rows["a"].alignment.recipe == "reference: [2:3]"  # type: ignore[union-attr]
+    assert found.diagnosis[0].cause == "scale.constant"

@@ -64,6 +64,7 @@ class Layouts:
         self._effort = effort
         self._by_shapes: dict[tuple[object, ...], dict[str, Alignment]] = defaultdict(dict)
         self._by_stage: dict[str, dict[str, Alignment]] = defaultdict(dict)
+        self._by_cut: dict[tuple[int, int, int], dict[str, Alignment]] = defaultdict(dict)
         self.not_searched: list[str] = []
 
     def states(self, matched: MatchedPair) -> bool:
@@ -95,15 +96,25 @@ class Layouts:
         return AlignedPair(solution, ruling, aligned)
 
     def learn(self, matched: MatchedPair, solution: Solution) -> None:
-        """Remember a recipe that was proven on a row: rows of the same shapes or the same stage try it first."""
-        if solution.alignment is None or min(solution.reference_coverage, solution.candidate_coverage) < 1:
+        """Remember a recipe that was proven on a row: rows of the same shapes or the same stage try it first.
+
+        What cuts one axis, such as a text out of a batch, is tried where that axis has the same lengths.
+        """
+        if solution.alignment is None:
             return
         name = str(solution.alignment)
+        if min(solution.reference_coverage, solution.candidate_coverage) < 1:
+            cut = _cut_axis(matched)
+            if cut is not None:
+                self._by_cut[cut][name] = solution.alignment
+            return
         self._by_shapes[_shapes(matched)][name] = solution.alignment
         self._by_stage[matched.stage][name] = solution.alignment
 
     def _hints(self, matched: MatchedPair) -> list[Alignment]:
-        known = {**self._by_stage.get(matched.stage, {}), **self._by_shapes.get(_shapes(matched), {})}
+        cut = _cut_axis(matched)
+        known = {} if cut is None else dict(self._by_cut.get(cut, {}))
+        known |= {**self._by_stage.get(matched.stage, {}), **self._by_shapes.get(_shapes(matched), {})}
         return list(known.values())[:_MOST_HINTS]
 
     def _search(self, matched: MatchedPair, sides: tuple[list[Source], list[Source]]) -> Solution:
@@ -141,6 +152,16 @@ def _stated(key: str, alignment: Alignment, sides: tuple[list[Source], list[Sour
 def _are_ranks(tensors: Sequence[Tensor]) -> bool:
     """Return whether several tensors are what several ranks hold; one alone is whole."""
     return len({ranked_key(tensor).rank for tensor in tensors}) == len(tensors)
+
+
+def _cut_axis(matched: MatchedPair) -> tuple[int, int, int] | None:
+    """Return the only axis whose lengths differ, and both lengths; None for shapes that differ otherwise."""
+    tensors = (*matched.references, *matched.candidates)
+    shapes = [tensor.source.shape for tensor in tensors if tensor.source]
+    if len(tensors) != 2 or len(shapes) != 2 or len(shapes[0]) != len(shapes[1]):
+        return None
+    cut = [(axis, *lengths) for axis, lengths in enumerate(zip(*shapes, strict=True)) if lengths[0] != lengths[1]]
+    return cut[0] if len(cut) == 1 else None
 
 
 def _shapes(matched: MatchedPair) -> tuple[object, ...]:
