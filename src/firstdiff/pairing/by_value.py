@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from firstdiff.pairing.agreement import repeated_taps
@@ -38,21 +38,33 @@ def _by_values(situation: Situation) -> Findings:
             taken[1].update(proposal.candidate)
     taken[0].update(_copies_of_pairs(situation, taken[0], is_reference=True))
     taken[1].update(_copies_of_pairs(situation, taken[1], is_reference=False))
-    for search, group_of, clear in (
-        (fits, _same_role, _CLEAR),
-        (fits, _same_kind, _CLEAR),
-        (fits_of_profiles, _same_role, _WHOLE_ALONE),
-        (fits_of_profiles, _same_kind, _WHOLE_ALONE),
-    ):
-        ours, theirs = situation.reference.without(taken[0]), situation.candidate.without(taken[1])
+    proposals += _searched(situation, _SEARCHES, taken)
+    return Findings(proposals, _offset_warning(situation, proposals))
+
+
+def _searched(
+    situation: Situation,
+    searches: Iterable[tuple[Search, GroupOf, float]],
+    taken: tuple[Collection[int], Collection[int]] = ((), ()),
+) -> list[Proposal]:
+    """Search free tensors in several ways, each among what the earlier ones left over."""
+    used = set(taken[0]), set(taken[1])
+    proposals: list[Proposal] = []
+    for search, group_of, clear in searches:
+        ours, theirs = situation.reference.without(used[0]), situation.candidate.without(used[1])
         if search is fits_of_profiles:
             ours, theirs = _small(ours, theirs)
         for proposal in _chosen(_found(situation, ours, theirs, search, group_of), clear):
             proposals.append(proposal)
             if proposal.confidence >= situation.options.min_confidence:
-                taken[0].update(proposal.reference)
-                taken[1].update(proposal.candidate)
-    return Findings(proposals, _offset_warning(situation, proposals))
+                used[0].update(proposal.reference)
+                used[1].update(proposal.candidate)
+    return proposals
+
+
+def equal_values(situation: Situation) -> list[Proposal]:
+    """Pair free tensors of one role that hold the same values."""
+    return _searched(situation, ((fits, _same_role, _CLEAR), (fits_of_profiles, _same_role, _WHOLE_ALONE)))
 
 
 def _found(situation: Situation, ours: Side, theirs: Side, search: Search, group_of: GroupOf) -> list[Fit]:
@@ -128,14 +140,14 @@ def inputs_of_pairs(situation: Situation, found: Iterable[Proposal]) -> list[Pro
         for slot, same in slots:
             place, partner = mine[slot], yours[same]
             same_size = situation.reference.sizes[place] == situation.candidate.sizes[partner]
-            if same_size and _are_one_kind(situation, place, partner):
+            if same_size and are_one_kind(situation, place, partner):
                 proposals.append(
                     Proposal((place,), (partner,), _CLEAR, why="the same input of modules that are a pair")
                 )
     return proposals
 
 
-def _are_one_kind(situation: Situation, place: int, partner: int) -> bool:
+def are_one_kind(situation: Situation, place: int, partner: int) -> bool:
     """True for modules that take the same thing in; a dropout gives what the layer before it gave."""
     sides = situation.reference, situation.candidate
     kinds = [op_kind(side.tensor(at).record.op) for side, at in zip(sides, (place, partner), strict=True)]
@@ -206,6 +218,12 @@ def _offset_warning(situation: Situation, proposals: list[Proposal]) -> tuple[st
     return propose_offset(offsets, "have the values of one")
 
 
+_SEARCHES: tuple[tuple[Search, GroupOf, float], ...] = (
+    (fits, _same_role, _CLEAR),
+    (fits, _same_kind, _CLEAR),
+    (fits_of_profiles, _same_role, _WHOLE_ALONE),
+    (fits_of_profiles, _same_kind, _WHOLE_ALONE),
+)
 STRATEGY = Strategy("content", 40, _propose)
 REPEATED_STRATEGY = Strategy("content", 55, _by_values)
 

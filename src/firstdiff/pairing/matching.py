@@ -10,6 +10,7 @@ from typing import NamedTuple, final
 from firstdiff import plugins
 from firstdiff.pairing.by_name import circumstances
 from firstdiff.pairing.by_value import REPEATED_STRATEGY
+from firstdiff.pairing.by_weights import STRATEGY as WEIGHTS_STRATEGY
 from firstdiff.pairing.fingerprints import Fingerprints
 from firstdiff.pairing.generated_names import GRAPH_STRATEGY
 from firstdiff.pairing.layer_numbers import find_layers
@@ -174,7 +175,7 @@ def strategies(options: PairingOptions) -> tuple[Strategy, ...]:
     """The ways to try, in their order."""
     chosen: Iterable[Strategy] | None = options.strategies
     if chosen is None:
-        chosen = (RUN_STRATEGY, GRAPH_STRATEGY, REPEATED_STRATEGY, *plugins.loaded("pairing"))
+        chosen = (RUN_STRATEGY, GRAPH_STRATEGY, WEIGHTS_STRATEGY, REPEATED_STRATEGY, *plugins.loaded("pairing"))
     return tuple(sorted(chosen, key=lambda strategy: strategy.order))
 
 
@@ -208,7 +209,9 @@ class _Board:
         self.candidate = self.candidate.without(theirs | findings.apart[1])
 
     def _release(self, pairs: Collection[tuple[int, int]]) -> None:
-        """Give up pairs of earlier strategies."""
+        """Give up pairs of earlier strategies, but none that the user states."""
+        stated = {(one.reference[0], one.candidate[0]) for one in self.matches if one.pairing.method == "map"}
+        pairs = set(pairs) - stated
         self.matches = [match for match in self.matches if (match.reference[0], match.candidate[0]) not in pairs]
         self.reference = self.reference.with_free({place for place, _ in pairs})
         self.candidate = self.candidate.with_free({other for _, other in pairs})
