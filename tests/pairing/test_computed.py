@@ -142,3 +142,44 @@ def test_a_value_used_as_another_stands_for_it_although_the_next_is_paired_by_na
         return {"h": hidden, "second": model.second(torch.relu(hidden)), "last": end(model, x, torch.relu(hidden))}
 
     assert pairs(tmp_path, without_norm)["h"] == "norm"
+
+
+class Scaled(torch.nn.Module):  # type: ignore[misc]
+    """An embedding that is scaled; the norm after it takes the scale away, a residual keeps it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.norm = torch.nn.Linear(12, 12), torch.nn.RMSNorm(12, eps=1e-12)
+        self.inner, self.last = torch.nn.Linear(12, 12), torch.nn.Linear(12, 12)
+
+    def forward(self, x: Any) -> Any:
+        hidden = self.table(x) * 3.5
+        return self.last(hidden + self.inner(self.norm(hidden)))
+
+
+def test_a_scale_left_out_before_a_norm_is_where_the_residual_lacks_it(tmp_path: Path) -> None:
+    def unscaled(model: Any, x: Any) -> Taps:
+        hidden = model.table(x)
+        normed = model.norm(hidden)
+        total = hidden + model.inner(normed)
+        return {"e": hidden, "n": normed, "i": model.inner(normed), "t": total, "o": model.last(total)}
+
+    found = pairs(tmp_path, unscaled, Scaled)  # type: ignore[arg-type]
+    assert found == {"e": "root.mul", "n": "norm", "i": "inner", "t": "root.add", "o": "last"}
+
+
+def test_what_is_computed_from_a_tap_says_more_than_its_name(tmp_path: Path) -> None:
+    def other_weight(model: Net, x: Any) -> Taps:
+        hidden = torch.relu(model.norm(x @ model.first.weight))
+        return {"first": hidden, "b": model.second(hidden)}
+
+    assert pairs(tmp_path, other_weight) == {"first": "root.relu", "b": "second"}
+
+
+def test_a_tap_that_holds_another_named_tensor_keeps_its_name(tmp_path: Path) -> None:
+    def swapped(model: Net, x: Any) -> Taps:
+        hidden = torch.relu(model.norm(model.first(x)))
+        return {"norm": model.first(x), "first": model.norm(model.first(x)), "c": end(model, x, hidden)}
+
+    found = pairs(tmp_path, swapped)
+    assert (found["norm"], found["first"]) == ("norm", "first")

@@ -25,8 +25,8 @@ from firstdiff.pairing.strategy import Findings, Proposal, Side, Situation
 _CONFIDENCE = 0.85
 _WHY = "what the reference computes from it is the candidate's next tensor"
 _MOST_WRONG = 8  # taps that differ, from the first on
-_MOST_BEFORE = 3  # taps before them that may have been used wrongly
-_MOST_PLACES = 24  # of the reference that a tap may stand for
+_MOST_BEFORE = 24  # taps before them that may have been used wrongly
+_MOST_PLACES = 64  # of the reference that a tap may stand for
 _MOST_NEXT = 6  # taps that one may lead to
 _MOST_AXES, _MOST_ORDERS = 5, 4
 _LARGEST = 1 << 20
@@ -45,14 +45,15 @@ def computed_pairs(situation: Situation) -> Findings:
     found: dict[int, Proposal] = {}
     released: set[tuple[int, int]] = set()
     for tap in board.used_as_another:
-        step = board.step_from(tap)
+        step = board.step_from(tap, is_right=True)
         if step is not None and board.is_possible(*step.end) and board.follows_alone(step.start[0], tap):
             released.add((board.partner_of[tap], tap))
             found[tap] = Proposal((step.start[0],), (tap,), _CONFIDENCE, why=_WHY)
     for tap in board.wrong_taps:
         step = board.step_from(tap)
         for place, other in () if step is None else (step.start, step.end):
-            if board.is_free(place, other):
+            if board.is_free(place, other) or board.is_misnamed(place, other):
+                released.update(board.pairs_of(place, other))
                 found.setdefault(other, Proposal((place,), (other,), _CONFIDENCE, why=_WHY))
     last = board.last_of_both
     if last is not None and last[1] not in found:
@@ -81,7 +82,9 @@ class _Board:
         self._known = increasing(self._agreeing)
         self._forms = situation.forms
         self.partner_of = {other: place for place, other in self._agreeing}
+        self._agree = agree
         self._paired = {other: place for place, other in situation.anchors}
+        self._partner = dict(situation.anchors)
 
     def is_free(self, place: int, other: int) -> bool:
         return place in self._free[0] and other in self._free[1]
@@ -91,6 +94,22 @@ class _Board:
         paired = self._paired.get(other)
         return self.is_free(place, other) or (paired is not None and self._are_copies(place, paired))
 
+    def is_misnamed(self, place: int, other: int) -> bool:
+        """True for tensors paired by name whose values nothing agrees with: what is made of them tells more.
+
+        What holds the values of another named tensor stays where its name says: that is a finding.
+        """
+        pairs = self.pairs_of(place, other)
+        named = self._paired.get(other)
+        if named is None or self._are_copies(place, named) or any(self._agree(*pair) for pair in pairs):
+            return False
+        return not self._agree(place, other)
+
+    def pairs_of(self, place: int, other: int) -> set[tuple[int, int]]:
+        """Return the pairs that two tensors are part of."""
+        pairs = {(place, self._partner[place])} if place in self._partner else set()
+        return pairs | ({(self._paired[other], other)} if other in self._paired else set())
+
     @cached_property
     def wrong_taps(self) -> list[int]:
         """Taps that agree with nothing, from the first on."""
@@ -98,11 +117,15 @@ class _Board:
 
     @cached_property
     def used_as_another(self) -> list[int]:
-        """Taps right before the first that is wrong, paired by their values alone, which may stand for others."""
+        """Taps before the first that is wrong, paired by their values alone, which may stand for others.
+
+        The nearest come first.
+        """
         if not self.wrong_taps:
             return []
         first = self._taps.index(self.wrong_taps[0])
-        return [tap for tap in self._taps[max(first - _MOST_BEFORE, 0) : first] if not self._is_named(tap)]
+        before = self._taps[max(first - _MOST_BEFORE, 0) : first]
+        return [tap for tap in reversed(before) if not self._is_named(tap)]
 
     @cached_property
     def last_of_both(self) -> tuple[int, int] | None:
@@ -132,22 +155,30 @@ class _Board:
             if key.role == "output" and 0 < (side.sizes[at] or 0) <= _LARGEST and _is_float(side, at)
         ]
 
-    def step_from(self, tap: int) -> _Step | None:
-        """Find the tensor of the reference that a tap stands for, and the tap that is computed from it."""
+    def step_from(self, tap: int, *, is_right: bool = False) -> _Step | None:
+        """Find the tensor of the reference that a tap stands for, and the tap that is computed from it.
+
+        is_right: the tap holds the values of another tensor, and what it should have been shows only in wrong taps: a
+            norm takes away a scale that a residual keeps
+        """
         given = _read(self._candidate, tap)
         if given is None:
             return None
         following = self._following(tap, given)
         if not following:
             return None
+        recorded = self._right if is_right else frozenset[int]()
+        best: tuple[float, _Step | None] = (_NEAR, None)
         # the last that fits: what a ReLU leaves alone stands behind it, and a norm does not tell a sum from its double
-        for place in reversed(self._places(tap)):
+        for place in reversed(self._places(tap, recorded=is_right)):
             for values in _arrangements(given, self._shape(place)):
-                for made, result in self._operations.follow(place, values):
-                    other = next((at for at, known in following if _holds(known, result)), None)
-                    if other is not None:
-                        return _Step((self._named(place), tap), (self._named(made), other))
-        return None
+                for made, result in self._operations.follow(place, values, recorded):
+                    away, other = min(((_distance(known, result), at) for at, known in following))
+                    if away < best[0]:
+                        best = away, _Step((self._named(place), tap), (self._named(made), other))
+                    if away <= EXACT:
+                        return best[1]
+        return best[1]  # in a long sum even a wrong term makes little difference: the nearest
 
     def _are_copies(self, place: int, other: int) -> bool:
         return self._first.get(place, place) == self._first.get(other, other)
@@ -156,22 +187,32 @@ class _Board:
         """Return the next taps that tell something, with their values in order; a copy of the tap tells nothing."""
         own, found = np.sort(given, axis=None), []
         start = self._taps.index(tap) + 1
-        for at in self._taps[start : start + _MOST_NEXT]:
+        following = self._taps[start : start + _MOST_NEXT]
+        for at in [*following, *(at for at in self.wrong_taps if at > tap and at not in following)]:
             values = _read(self._candidate, at)
             if values is None or not are_telling(values.reshape(1, -1).astype(np.float64))[0]:
                 continue
             ordered = np.sort(values, axis=None)
-            if not _holds(ordered, own):
+            if _distance(ordered, own) > _NEAR:
                 found.append((at, ordered))
         return found
 
-    def _places(self, tap: int) -> list[int]:
-        """Return the tensors of the reference that a tap may stand for, the earliest first."""
+    def _places(self, tap: int, *, recorded: bool) -> list[int]:
+        """Return the tensors of the reference that a tap may stand for, the earliest first.
+
+        recorded: those, too, that lead to values which both sides share
+        """
         after = max((place for place, other in self._known if other < tap), default=-1)
         before = min((place for place, other in self._known if other > tap), default=len(self._reference.keys))
         size = self._candidate.sizes[tap]
         fitting = (at for at in self._values if after < at < before and self._reference.sizes[at] == size)
-        return list(islice((at for at in fitting if at not in self._settled), _MOST_PLACES))
+        return list(islice((at for at in fitting if recorded or at not in self._settled), _MOST_PLACES))
+
+    @cached_property
+    def _right(self) -> frozenset[int]:
+        """Tensors of the reference whose values the candidate has, too."""
+        values = {self._first.get(place, place) for place, _ in self._agreeing}
+        return frozenset(at for at, first in self._first.items() if first in values)
 
     @cached_property
     def _values(self) -> list[int]:
@@ -223,9 +264,9 @@ def _arrangements(values: np.ndarray, shape: tuple[int, ...]) -> Iterator[np.nda
         yield values.reshape(shape)
 
 
-def _holds(ordered: np.ndarray, result: np.ndarray) -> bool:
-    """True if a tap, whose values are in order, has the values that were computed, in any layout."""
+def _distance(ordered: np.ndarray, result: np.ndarray) -> float:
+    """Return how far a tap, whose values are in order, is from computed values in any layout, by its size."""
     if ordered.size != result.size:
-        return False
+        return np.inf
     made = np.sort(result, axis=None)
-    return bool(np.abs(ordered - made).max() <= _NEAR * max(float(np.abs(ordered).max()), 1e-30))
+    return float(np.abs(ordered - made).max()) / max(float(np.abs(ordered).max()), 1e-30)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import final
 
@@ -19,6 +19,8 @@ _MOST_OPERATIONS = 16  # that are computed from one value
 _MOST_PARAMS = 24  # containers hold the weights of everything inside them
 _MOST_PRODUCTS = 1 << 29  # in all
 _KEPT = 256
+_RECENT = 8  # outputs of its size that an input may be a copy of
+_LARGEST_COPY = 1 << 20
 _WEIGHTS = frozenset({"param", "buffer"})
 
 
@@ -34,14 +36,18 @@ class Operations:
         self._arguments = Arguments(side, {"input", "output", *_WEIGHTS})
         self._read = lru_cache(_KEPT)(self._values)
         self._products = 0
+        self._origins: dict[int, int | None] = {}
 
-    def follow(self, place: int, values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield each tensor that is computed from one, had that one these values."""
+    def follow(self, place: int, values: np.ndarray, given: Collection[int] = ()) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield each tensor that is computed from one, had that one these values.
+
+        given: tensors that are as they were recorded all the same
+        """
         known = dict.fromkeys(self._copies(place), values)
         waiting, done = sorted({user for at in known for user in self._users.get(at, ())}), set[int]()
         while waiting and len(done) < _MOST_OPERATIONS:
             made = waiting.pop(0)
-            if made in done:
+            if made in done or made in given or made in known:
                 continue
             done.add(made)
             result = self._computed(made, known)
@@ -69,8 +75,38 @@ class Operations:
         return found
 
     def _is_of(self, argument: int, known: set[int]) -> bool:
-        is_weight = self._side.keys[argument].role in _WEIGHTS
-        return is_weight or argument in known or self._arguments.origin(argument) in known
+        record = self._side.tensor(argument).record
+        is_number = record.role == "input" and not record.sources and self._side.sizes[argument] == 1
+        is_given = is_number or record.role in _WEIGHTS
+        return is_given or argument in known or self._origin(argument) in known
+
+    def _origin(self, place: int) -> int | None:
+        """Return the tensor that a recorded input is, or is a view or a copy in another order of."""
+        if place not in self._origins:
+            self._origins[place] = self._find_origin(place)
+        return self._origins[place]
+
+    def _find_origin(self, place: int) -> int | None:
+        record, size = self._side.tensor(place).record, self._side.sizes[place] or 0
+        if record.sources or record.role != "input" or not 1 < size <= _LARGEST_COPY:
+            return self._arguments.origin(place)
+        # a copy in another layout is a tensor of its own, of which no record says what it was made of
+        before = bisect_left(self._outputs[size], place)
+        given = self._read(place)
+        for at in reversed(self._outputs[size][max(before - _RECENT, 0) : before]):
+            made = self._read(at)
+            if made is not None and given is not None and _are_one(made, given):
+                return at
+        return None
+
+    @cached_property
+    def _outputs(self) -> dict[int, list[int]]:
+        """Outputs by their size."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for place, key in enumerate(self._side.keys):
+            if key.role == "output":
+                found[self._side.sizes[place] or 0].append(place)
+        return found
 
     def _copies(self, place: int) -> list[int]:
         """Return the outputs of one shape that hold the values of one, and itself."""
@@ -92,7 +128,7 @@ class Operations:
         for place, key in enumerate(self._side.keys):
             if key.role == "output":
                 for _, argument in self._arguments.of(place):
-                    for at in (argument, self._arguments.origin(argument)):
+                    for at in (argument, self._origin(argument)):
                         if at is not None and at != place:
                             found[at].add(place)
         return {place: sorted(users) for place, users in found.items()}
@@ -127,7 +163,7 @@ class Operations:
         """Return an argument's values, and whether they are other than the recorded ones."""
         if place in known:
             return known[place], True
-        origin = self._arguments.origin(place)
+        origin = self._origin(place)
         recorded = self._read(place)
         source = None if origin is None or origin not in known else self._read(origin)
         if origin is None or source is None or recorded is None:
@@ -158,3 +194,11 @@ class Operations:
             return np.asarray(self._side.tensor(place).values().view())
         except ReadError:
             return None
+
+
+def _are_one(made: np.ndarray, given: np.ndarray) -> bool:
+    """True if two tensors hold the same values, in whatever order, which are not all the same few."""
+    if made.dtype != given.dtype or made.dtype.kind in "iubc":
+        return False
+    one, other = np.sort(made, axis=None), np.sort(given, axis=None)
+    return bool(one[0] < one[-1] and np.array_equal(one, other))
