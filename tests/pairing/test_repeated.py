@@ -120,3 +120,75 @@ def test_arguments_of_functions_that_are_a_pair_are_a_pair() -> None:
     result = pair_up(Trace("ours", tuple(ours)), Trace("theirs", tuple(theirs)))
     found = {(ours[one.reference[0]].name, theirs[one.candidate[0]].name) for one in result.pairs}
     assert ("layers.0.attn.add", "layers.0.attn.cat") in found
+
+
+def stepped(record_of: list[tuple[str, int, int]]) -> Trace:
+    """Tensors by name, step and seed, in the order of the run."""
+    return Trace(
+        "steps",
+        tuple(
+            Tensor(Record(name=name, op=None, step=step, seq=at), ArraySource(values(seed)))
+            for at, (name, step, seed) in enumerate(record_of)
+        ),
+    )
+
+
+def step_pairs(ours: Trace, theirs: Trace) -> dict[str, str]:
+    result = pair_up(ours, theirs)
+    sides = ours.tensors, theirs.tensors
+    return {
+        str(sides[0][match.reference[0]].key): str(sides[1][match.candidate[0]].key)
+        for match in result.pairs
+        if sides[0][match.reference[0]].key.step == 1
+    }
+
+
+def test_a_step_that_differs_is_paired_as_one_that_agrees() -> None:
+    names = ("turned", "scores", "mixed")
+    ours = [(name, step, 10 * step + at) for step in range(2) for at, name in enumerate(names)]
+    # the port makes a table of the same size first in every step, and its second step is wrong
+    theirs = [
+        (name, step, 200 + at if step else (WRONG if at == 0 else at - 1))
+        for step in range(2)
+        for at, name in enumerate(("table", "xq", "s", "o"))
+    ]
+    assert step_pairs(stepped(ours), stepped(theirs)) == {"turned#s1": "xq#s1", "scores#s1": "s#s1", "mixed#s1": "o#s1"}
+
+
+def branches(swapped_in: int | None, after: int = 0) -> Run:
+    """Two tensors of every layer, what becomes of them, and the names of a port with leading zeros."""
+    run = Run()
+    for layer in range(3):
+        one, two = 10 * layer, 10 * layer + 1
+        if layer == swapped_in:
+            one, two = two, one
+        wrong = after if swapped_in is not None and layer >= swapped_in else 0
+        run.add(f"b{layer:02d}_first", one)
+        run.add(f"b{layer:02d}_second", two)
+        run.add(f"b{layer:02d}_out", 10 * layer + 2 + wrong)
+    return run
+
+
+def named_branches() -> Run:
+    run = Run()
+    for layer in range(3):
+        for at, name in enumerate(("key", "val", "mix")):
+            run.add(f"stack.{layer}.{name}", 10 * layer + at)
+    return run
+
+
+@pytest.mark.parametrize("layer", [1, 2])
+def test_tensors_that_hold_each_others_values_in_one_layer_keep_their_places(layer: int) -> None:
+    found = pairs(named_branches(), branches(layer, WRONG))
+    assert found[f"stack.{layer}.key"] == f"b0{layer}_first"
+    assert found[f"stack.{layer}.val"] == f"b0{layer}_second"
+
+
+def test_a_layer_is_counted_with_leading_zeros() -> None:
+    ours, theirs = Run(), Run()
+    for layer in range(12):
+        ours.add(f"stack.{layer}.a", 10 * layer)
+        theirs.add(f"x{layer:02d}a", 10 * layer if layer < 10 else 10 * WRONG + layer)
+        ours.add(f"stack.{layer}.b", 10 * layer + 1)
+        theirs.add(f"x{layer:02d}b", 10 * layer + 1 if layer < 10 else 20 * WRONG + layer)
+    assert pairs(ours, theirs)["stack.11.a"] == "x11a"

@@ -132,9 +132,18 @@ def _propose(situation: Situation) -> Findings:
     computed = computed_pairs(situation)
     proposals = list(computed.proposals)
     situation = _after(situation.without_pairs(computed.released), proposals)
-    if not situation.candidate.free:
-        return computed
     repeated = RepeatedCode(situation, Agreement(situation, NOISE))
+    revised = [repeated.proposal(place, other) for other, place in repeated.revisions().items()]
+    released = computed.released
+    if revised:
+        moved = {one.reference[0] for one in revised}, {one.candidate[0] for one in revised}
+        given_up = {(place, other) for place, other in situation.anchors if place in moved[0] or other in moved[1]}
+        released |= given_up
+        proposals += revised
+        situation = _after(situation.without_pairs(given_up), revised)
+        repeated = RepeatedCode(situation, Agreement(situation, NOISE))
+    if not situation.candidate.free:
+        return Findings(proposals, released=released)
     in_every_layer = repeated.proposals()
     proposals += in_every_layer
     situation = _after(situation, in_every_layer)
@@ -149,7 +158,7 @@ def _propose(situation: Situation) -> Findings:
     found = _sure(situation, proposals)
     proposals += leftover_proposals(_after(situation, found))
     proposals += operand_proposals(_after(situation, _sure(situation, proposals)))
-    return Findings(proposals, released=computed.released)
+    return Findings(proposals, released=released)
 
 
 def _sure(situation: Situation, proposals: list[Proposal]) -> list[Proposal]:

@@ -1,19 +1,21 @@
-"""Repeat confirmed pairs of one layer in every layer, since layers run the same code.
+"""Repeat confirmed pairs of one layer or step in every layer and step, since they run the same code.
 
 An error changes the values that would have paired the tensors of its layer. Earlier layers still show which tensors
-the port computes.
+the port computes, and a first step that agrees shows what a later one computes.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import cached_property
 from typing import NamedTuple, final
 
 from firstdiff.pairing.agreement import Agreement, Settled
+from firstdiff.pairing.dataflow import Dataflow
 from firstdiff.pairing.strategy import Proposal, Side, Situation
 from firstdiff.trace import Key
 
@@ -21,7 +23,9 @@ _NUMBER = re.compile(r"\d+")
 _CONFIDENCE = 0.8
 _FEW = 2  # pairs that say which stack is which, where only one layer agrees
 _EXECUTED = frozenset({"input", "output"})
-_WHY = "the same place in a layer whose values agree"
+_WHY = "the same place in a layer or step whose values agree"
+
+_Run = tuple[str, int, int]  # a module, step and rank
 
 
 class _Layer(NamedTuple):
@@ -41,20 +45,65 @@ class RepeatedCode:
         self._calls = _Calls(situation.reference), _Calls(situation.candidate)
 
     def proposals(self) -> list[Proposal]:
-        """Pair free tensors as those of another layer are paired."""
-        if not self._fronts:
+        """Pair free tensors as those of another layer or step are paired."""
+        if not self._fronts and not self._steps:
             return []
-        found = []
         free = frozenset(self._sides[1].free)
+        found = []
         for place in self._sides[0].free:
-            if self._sides[0].keys[place].role not in _EXECUTED:
-                continue
-            votes = Counter(other for other in self._partners(place) if other in free)
-            if votes:
-                other, count = votes.most_common(1)[0]
-                if 2 * count > votes.total():
-                    found.append(Proposal((place,), (other,), _CONFIDENCE, why=_WHY))
+            other = self._voted(place, free) if self._sides[0].keys[place].role in _EXECUTED else None
+            if other is not None:
+                found.append(self.proposal(place, other))
         return found
+
+    def proposal(self, place: int, other: int) -> Proposal:
+        return Proposal((place,), (other,), _CONFIDENCE, why=_WHY)
+
+    def revisions(self) -> dict[int, int]:
+        """Return the place of tensors whose values paired them with another tensor than in every layer that agrees.
+
+        A tensor that holds the values of another one, as where keys and values are swapped or a sum is left out, has
+        the place of its like in the other layers, unless something that is made of the other one agrees.
+        """
+        if not self._fronts and not self._steps:
+            return {}
+        partner = {other: place for place, other in self._situation.anchors}
+        by_value = {other: place for other, place in partner.items() if self._is_by_value(place, other)}
+        if not by_value:
+            return {}
+        wanted: dict[int, int] = {}
+        outputs = [place for place, key in enumerate(self._sides[0].keys) if key.role == "output"]
+        for place in outputs:
+            other = self._voted(place, by_value.keys())
+            if other is not None and not self._agree(place, other) and other not in self._partners(by_value[other]):
+                wanted[other] = place
+        taken = {place: other for other, place in partner.items()}
+        while True:
+            kept = {
+                other: place
+                for other, place in wanted.items()
+                if place not in taken or taken[place] in wanted  # whose partner gets another place, too
+            }
+            right = [place for place, other in self._proven.items() if other not in kept]
+            settled = Dataflow(self._sides[0]).upstream(right) if kept else set()
+            kept = {other: place for other, place in kept.items() if place not in settled}
+            if kept == wanted:
+                return kept
+            wanted = kept
+
+    def _is_by_value(self, place: int, other: int) -> bool:
+        """True for outputs that are a pair for their values, and not for their names."""
+        forms = self._situation.forms
+        is_named = forms.reference[place].part == forms.candidate[other].part
+        return self._sides[0].keys[place].role == "output" and not is_named and place in self._proven
+
+    def _voted(self, place: int, among: Collection[int]) -> int | None:
+        """Return the tensor that most layers and steps speak for."""
+        votes = Counter(other for other in self._partners(place) if other in among)
+        if not votes:
+            return None
+        other, count = votes.most_common(1)[0]
+        return other if 2 * count > votes.total() else None
 
     @cached_property
     def lone(self) -> frozenset[int]:
@@ -78,6 +127,17 @@ class RepeatedCode:
                     continue
                 found = [at for at in self._moved_partners(other, layer) if self._sides[1].sizes[at] == size]
                 yield from found or self._copies(like, other, layer, size)
+        yield from self._partners_in_steps(place)
+
+    def _partners_in_steps(self, place: int) -> Iterator[int]:
+        """Return the partners that the same place of other steps speaks for."""
+        own, size = self._sides[0].keys[place].step, self._sides[0].sizes[place]
+        likes = (self._calls[0].in_step(place, step) for step in self._steps if step != own)
+        for like in likes:
+            if like in self._proven:
+                partner = self._calls[1].in_step(self._proven[like], own)
+                if partner is not None and self._sides[1].sizes[partner] == size:
+                    yield partner
 
     def _copies(self, like: int, other: int, layer: _Layer, size: int | None) -> Iterator[int]:
         """Return the same by other tensors that hold the values, for code that leaves out or renames a function."""
@@ -124,6 +184,13 @@ class RepeatedCode:
             for place, other in self._situation.anchors
             if self._sides[0].keys[place].role in _EXECUTED and self._agree(place, other)
         }
+
+    @cached_property
+    def _steps(self) -> tuple[int, ...]:
+        """Steps of the reference in which something agrees; none where there is but one."""
+        if len({key.step for key in self._sides[0].keys}) == 1:
+            return ()
+        return tuple(sorted({self._sides[0].keys[place].step for place in self._proven}))
 
     @cached_property
     def _numbers(self) -> dict[str, tuple[int, ...]]:
@@ -206,37 +273,50 @@ class _Calls:
     def __init__(self, side: Side) -> None:
         self._side = side
         self._places: dict[Key, int] = {key: place for place, key in enumerate(side.keys)}
-        self._code: dict[tuple[str, int, int], list[tuple[str, int]]] = defaultdict(list)
+        self._code: dict[_Run, list[tuple[str, int]]] = defaultdict(list)
         for place, tensor in enumerate(side.trace):
             key, record = side.keys[place], tensor.record
             if record.is_function and record.parent is not None and key.role == "output" and key.slot == "0":
                 self._code[record.parent, key.step, key.rank].append((key.name[len(record.parent) :], key.call))
-        self._aligned: dict[tuple[str, str, int, int], dict[tuple[str, int], tuple[str, int]]] = {}
+        self._aligned: dict[tuple[_Run, _Run], dict[tuple[str, int], tuple[str, int]]] = {}
 
     def like(self, place: int, layer: _Layer, number: int) -> int | None:
         """Return the tensor that stands at this place of another layer."""
         key, parent = self._side.keys[place], self._side.tensor(place).record.parent
-        name, call = _moved(key.name, layer, number), key.call
-        if self._side.tensor(place).record.is_function and parent is not None and _is_in(parent, layer):
-            moved = _moved(parent, layer, number)
-            found = self._alignment(parent, moved, key.step, key.rank).get((key.name[len(parent) :], call))
+        if not self._side.tensor(place).record.is_function or parent is None or not _is_in(parent, layer):
+            moved = (replace(key, name=name) for name in _moved(key.name, layer, number))
+            return next((self._places[at] for at in moved if at in self._places), None)
+        own, run = (key.name[len(parent) :], key.call), (parent, key.step, key.rank)
+        for other in _moved(parent, layer, number):
+            found = self._alignment(run, (other, key.step, key.rank)).get(own)
+            if found is not None:
+                return self._places.get(replace(key, name=other + found[0], call=found[1]))
+        return None
+
+    def in_step(self, place: int, step: int) -> int | None:
+        """Return the tensor that stands at this place of another step."""
+        key, record = self._side.keys[place], self._side.tensor(place).record
+        moved = replace(key, step=step)
+        if record.is_function and record.parent is not None:
+            runs = (record.parent, key.step, key.rank), (record.parent, step, key.rank)
+            found = self._alignment(*runs).get((key.name[len(record.parent) :], key.call))
             if found is None:
                 return None
-            name, call = moved + found[0], found[1]
-        return self._places.get(Key(name, key.role, key.slot, call, key.step, key.rank))
+            moved = replace(moved, name=record.parent + found[0], call=found[1])
+        return self._places.get(moved)
 
-    def _alignment(self, parent: str, other: str, step: int, rank: int) -> dict[tuple[str, int], tuple[str, int]]:
+    def _alignment(self, run: _Run, other: _Run) -> dict[tuple[str, int], tuple[str, int]]:
         """Return which function of one module is which of another that runs the same code, or nearly."""
-        known = self._aligned.get((parent, other, step, rank))
+        known = self._aligned.get((run, other))
         if known is None:
-            mine, yours = self._code[parent, step, rank], self._code[other, step, rank]
+            mine, yours = self._code[run], self._code[other]
             matcher = SequenceMatcher(None, [op for op, _ in mine], [op for op, _ in yours], autojunk=False)
             known = {
                 mine[block.a + at]: yours[block.b + at]
                 for block in matcher.get_matching_blocks()
                 for at in range(block.size)
             }
-            self._aligned[parent, other, step, rank] = known
+            self._aligned[run, other] = known
         return known
 
 
@@ -249,5 +329,9 @@ def _is_in(name: str, layer: _Layer) -> bool:
     return layer in _layers(name)
 
 
-def _moved(name: str, layer: _Layer, number: int) -> str:
-    return f"{layer.front}{number}{name[len(layer.front) + len(str(layer.number)) :]}"
+def _moved(name: str, layer: _Layer, number: int) -> tuple[str, ...]:
+    """Return a name as that of another layer, whose number may have leading zeros."""
+    digits = _NUMBER.match(name, len(layer.front))
+    assert digits is not None, "the layer is from the name"
+    rest = name[digits.end() :]
+    return tuple(dict.fromkeys((f"{layer.front}{number:0{len(digits[0])}d}{rest}", f"{layer.front}{number}{rest}")))
