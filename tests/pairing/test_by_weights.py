@@ -68,3 +68,48 @@ def test_what_goes_into_modules_of_equal_weights_is_a_pair(tmp_path: Path, order
     assert found["conv:in.0"] == ("inner:in.0",)
     assert found["conv"] == ("inner",)
     assert found["head"] == ("out",)
+
+
+class Parted(nn.Module):  # type: ignore[misc]
+    """Three products of one input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two, self.three = nn.Linear(12, 12), nn.Linear(12, 6), nn.Linear(12, 6)
+
+    def forward(self, x: Any) -> Any:
+        x = torch.tanh(x)
+        return torch.cat([self.one(x).sigmoid(), self.two(x) * self.three(x)], -1)
+
+
+class Joined(nn.Module):  # type: ignore[misc]
+    """The same by one product, whose rows stand part by part or two by two."""
+
+    def __init__(self, source: Parted, by_twos: bool, off: float) -> None:
+        super().__init__()
+        parts = source.one, source.two, source.three
+        self.all = nn.Linear(12, 24)
+        order = torch.arange(24)
+        if by_twos:
+            order = torch.cat([torch.arange(12).reshape(6, 2), torch.arange(12, 24).reshape(2, 6).T], 1).flatten()
+        self.register_buffer("back", order.argsort(), persistent=False)
+        weight, bias = (torch.cat([getattr(part, name) for part in parts])[order] for name in ("weight", "bias"))
+        self.all.load_state_dict({"weight": weight, "bias": bias})
+        self.off = off
+
+    def forward(self, x: Any) -> Any:
+        one, two, three = self.all(torch.tanh(x) + self.off)[..., self.back].split([12, 6, 6], -1)
+        return torch.cat([one.sigmoid(), two * three], -1)
+
+
+@pytest.mark.parametrize("off", [0.0, 0.3])
+@pytest.mark.parametrize("by_twos", [False, True])
+def test_a_product_that_does_the_work_of_several_is_paired_with_all(tmp_path: Path, by_twos: bool, off: float) -> None:
+    torch.manual_seed(2)
+    source = Parted()
+    found = pairs(tmp_path, source, Joined(source, by_twos, off), torch.randn(3, 5, 12))
+    parts = "one.weight:param + two.weight:param + three.weight:param"
+    assert found[parts] == ("all.weight:param",)
+    assert found["one + two + three"] == ("all",)
+    assert found["one.bias:param + two.bias:param + three.bias:param"] == ("all.bias:param",)
+    assert found["one:in.0"] == ("all:in.0",)
