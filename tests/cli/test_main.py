@@ -9,7 +9,7 @@ import pytest
 import typer.main
 
 from firstdiff import __version__
-from firstdiff.cli.main import COMMANDS, app_of
+from firstdiff.cli.main import COMMANDS, COMMANDS_BY_USE, app_of
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -49,6 +49,13 @@ def test_bad_usage_is_said_and_exit_code_2(firstdiff: Run, words: list[str], say
 def test_no_words_show_the_help(firstdiff: Run) -> None:
     _, out, err = firstdiff()
     assert "compare" in out + err
+
+
+def test_the_help_groups_every_command_by_its_use(firstdiff: Run) -> None:
+    _, out, _ = firstdiff("--help")
+    for use, names in COMMANDS_BY_USE.items():
+        assert f" {use} " in out
+        assert all(f" {name} " in out for name in names)
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "capture"])

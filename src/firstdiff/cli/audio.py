@@ -31,7 +31,10 @@ def audio(
     ] = None,
     format_: Annotated[Literal["text", "json"], typer.Option("--format", help="How to print it.")] = "text",
 ) -> None:
-    """Compare sounds: delay, gain, clicks, clipping. Exit code 0: they match; 1: they do not; 2: bad input."""
+    """Compare sounds: delay, gain, clicks, clipping.
+
+    Exit code 0: they match; 1: they do not; 2: bad input.
+    """
     from firstdiff.audio.sound import fourier
     from firstdiff.cli.console import comparison_progress
     from firstdiff.comparing import compare

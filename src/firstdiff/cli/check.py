@@ -26,7 +26,10 @@ def check(
     format_: Annotated[Literal["text", "json"], typer.Option("--format", help="How to print it.")] = "text",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the report to a file.")] = None,
 ) -> None:
-    """Check what must hold in a run. Exit code 0: all rules hold; 1: one does not; 2: bad input."""
+    """Check what must hold in a run.
+
+    Exit code 0: all rules hold; 1: one does not; 2: bad input.
+    """
     from firstdiff.checks import check_trace, load_rule_file, measure_bands
     from firstdiff.cli.console import progress_bar, say, warn, write_report
     from firstdiff.cli.options import stated_order

@@ -68,7 +68,10 @@ def compare(
         typer.Option("--as", help="distribution: samples of generators that are not shared."),
     ] = "values",
 ) -> None:
-    """Compare two runs. Exit code 0: they match; 1: they do not, or nothing was compared; 2: bad input."""
+    """Compare two runs.
+
+    Exit code 0: they match; 1: they do not, or nothing was compared; 2: bad input.
+    """
     from firstdiff.cli.console import comparison_progress, write_report
     from firstdiff.cli.options import stated_order
     from firstdiff.comparing import Options, compare_traces

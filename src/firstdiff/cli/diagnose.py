@@ -28,7 +28,10 @@ def diagnose(
     align: Align = None,
     format_: Annotated[Literal["text", "json"], typer.Option("--format", help="How to print it.")] = "text",
 ) -> None:
-    """Say what caused the difference: every cause is tested on the numbers. Exit code 0: there is none; 1: there is."""
+    """Say what caused the difference: every cause is tested on the numbers.
+
+    Exit code 0: there is none; 1: there is.
+    """
     from firstdiff.cli.console import comparison_progress, say, warn
     from firstdiff.comparing import Options, compare_traces, row_named
     from firstdiff.json_text import to_json

@@ -26,33 +26,16 @@ _OF_THE_MACHINE = frozenset({errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EROF
 INTERRUPTED = 130
 _BadUsage: Any = typer.BadParameter.__mro__[1]  # the UsageError of typer's click, wherever a version of it keeps that
 
-# each is a function of its name, or an app of its own, in the module of its name
-COMMANDS = (
-    "audio",
-    "bisect",
-    "calibrate",
-    "capture",
-    "causes",
-    "check",
-    "compare",
-    "demo",
-    "diagnose",
-    "explain",
-    "golden",
-    "init",
-    "inspect",
-    "mcp",
-    "onnx",
-    "pair",
-    "plan",
-    "plugins",
-    "report",
-    "run",
-    "serve",
-    "validate",
-    "vocab",
-    "weights",
-)
+# by what they are for; each is a function of its name, or an app of its own, in the module of its name
+COMMANDS_BY_USE = {
+    "Begin": ("demo", "init", "serve"),
+    "Record": ("capture", "onnx", "inspect"),
+    "Compare": ("compare", "diagnose", "explain", "pair", "causes", "report", "calibrate"),
+    "Port": ("golden", "validate", "plan", "run", "bisect"),
+    "Check": ("check", "weights", "vocab", "audio"),
+    "Extend": ("mcp", "plugins"),
+}
+COMMANDS = {name: use for use, names in COMMANDS_BY_USE.items() for name in names}
 
 
 def _print_version(wanted: bool) -> None:
@@ -75,15 +58,15 @@ def app_of(names: Iterable[str]) -> typer.Typer:
     for name in names:
         module = import_module(f"firstdiff.cli.{name}")
         if hasattr(module, "app"):
-            app.add_typer(module.app, name=name)
+            app.add_typer(module.app, name=name, rich_help_panel=COMMANDS[name])
         else:
-            app.command(name)(getattr(module, name))
+            app.command(name, rich_help_panel=COMMANDS[name])(getattr(module, name))
     return app
 
 
 def _asked_for(words: list[str]) -> tuple[str, ...]:
     """The command that the words begin with; all where they begin with something else."""
-    return (words[0],) if words and words[0] in COMMANDS else COMMANDS
+    return (words[0],) if words and words[0] in COMMANDS else tuple(COMMANDS)
 
 
 def _options(

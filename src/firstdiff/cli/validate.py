@@ -44,7 +44,10 @@ def validate(
     ] = "text",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the report to a file.")] = None,
 ) -> None:
-    """Run the candidate and check what it recorded against golden data. Exit code 0: every component passes."""
+    """Run the candidate and check what it recorded against golden data.
+
+    Exit code 0: every component passes.
+    """
     from firstdiff.cli.console import command_output, comparison_progress, write_report
     from firstdiff.cli.validation_report import check_format, render
     from firstdiff.workflows.validate import ValidateOptions

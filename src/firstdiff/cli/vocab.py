@@ -15,7 +15,10 @@ def vocab(
     candidate: Annotated[Path, typer.Argument(metavar="B", help="The vocabulary to check.")],
     format_: Annotated[Literal["text", "json"], typer.Option("--format", help="How to print it.")] = "text",
 ) -> None:
-    """Compare vocabularies: ids, tokens, merges. Exit code 0: they are the same; 1: they are not; 2: bad input."""
+    """Compare vocabularies: ids, tokens, merges.
+
+    Exit code 0: they are the same; 1: they are not; 2: bad input.
+    """
     from firstdiff.cli.console import say
     from firstdiff.errors import UsageError
     from firstdiff.json_text import to_json
