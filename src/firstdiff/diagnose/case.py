@@ -279,7 +279,16 @@ class Case:
 
     def reference_operand(self, slot: str) -> np.ndarray | None:
         """Return the tensor that the reference's node read in a slot, as recorded."""
-        return as_recorded(self._operands(self.row.reference, 0).get(slot))
+        return as_recorded(self.reference_operands.get(slot))
+
+    @cached_property
+    def reference_operands(self) -> Mapping[str, Tensor]:
+        """Tensors that the reference's own node read, by slot."""
+        return self._operands(self.row.reference, 0)
+
+    def is_paired(self, tensor: Tensor) -> bool:
+        """True for a tensor of the candidate that has a partner in the reference."""
+        return tensor.record.seq in self._scene.paired
 
     def sources_of(self, tensor: Tensor) -> tuple[Tensor | None, ...]:
         """Return the tensors that a tensor of the candidate was computed from."""

@@ -40,6 +40,11 @@ class Scene:
         one, other = ({seq: tensor for seq, tensor in side.items() if seq is not None} for side in found)
         return one, other
 
+    @cached_property
+    def paired(self) -> frozenset[int | None]:
+        """Places, in the order of recording, of the candidate's tensors that have a partner."""
+        return frozenset(row.candidate.record.seq for row in self.rows if row.reference and row.candidate)
+
     def param_rows(self, place: int) -> dict[str, MeasuredPair]:
         """Return the rows of the weights of a module or function, by their name in it."""
         record = self.rows[place].record

@@ -55,8 +55,16 @@ class ModulePairing:
         return [(_named(item.record, value.record), self._number[id(value)]) for item, value in chosen]
 
     def _settle(self, item: Tensor, value: Tensor | None) -> None:
+        value = self._made_real(item, value)
         if value is not None and item.record.seq is not None and value.values().shape == item.values().shape:
             self._found[item.record.seq] = value
+
+    def _made_real(self, item: Tensor, value: Tensor | None) -> Tensor | None:
+        """Where a quantised graph has whole numbers for a value, the real ones made of them; None without any."""
+        if value is None or dtypes.kind_of(value.values().dtype) == dtypes.kind_of(item.values().dtype):
+            return value
+        later = (other for other in self._values if other.record.op == "DequantizeLinear")
+        return next((other for other in later if value.record.seq in other.record.sources[:1]), None)
 
     def _stated(self, item: Tensor, outputs: Sequence[Tensor]) -> Tensor | None:
         """The value that the export has for an output."""

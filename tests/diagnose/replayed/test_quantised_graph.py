@@ -65,3 +65,39 @@ def test_another_weight_that_is_quantised_too_is_no_quantising(tmp_path: Path) -
     assert found.first_divergence is not None
     assert found.first_divergence.name == "product"
     assert "dtype.int8" not in [cause.cause for cause in found.diagnosis]
+
+
+def in_integers(folder: Path, weight: np.ndarray) -> Path:
+    """A product of whole numbers, as quantising at run time writes it, with a scale for each column."""
+    step = np.abs(weight).max(0) / 127
+    weights: dict[str, np.ndarray] = {"w_scale": step.astype(np.float32), "w_zero": np.zeros(WIDTH, np.int8)}
+    weights["w_quantised"] = np.round(weight / step).astype(np.int8)
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["x_quantised", "x_scale", "x_zero"], name="quantise"),
+        helper.make_node(
+            "MatMulInteger", ["x_quantised", "w_quantised", "x_zero", "w_zero"], ["sums"], name="integers"
+        ),
+        helper.make_node("Cast", ["sums"], ["real"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["x_scale", "w_scale"], ["scales"]),
+        helper.make_node("Mul", ["real", "scales"], ["product"]),
+        helper.make_node("Relu", ["product"], ["y"]),
+    ]
+    return captured(folder / "integers.trace", nodes, weights)
+
+
+def test_a_product_of_whole_numbers_is_named_with_its_sqnr(tmp_path: Path) -> None:
+    found = fd.compare(plain(tmp_path), in_integers(tmp_path, WEIGHT))
+    assert found.first_divergence is not None
+    assert found.first_divergence.name == "product"
+    assert found.diagnosis[0].cause == "dtype.int8"
+    assert found.diagnosis[0].confidence > 0.9
+    assert "SQNR: at the lowest" in "".join(render(found))
+
+
+def test_another_weight_in_a_product_of_whole_numbers_is_no_quantising(tmp_path: Path) -> None:
+    wrong = WEIGHT.copy()
+    wrong[:, 3] = -wrong[:, 3]
+    found = fd.compare(plain(tmp_path), in_integers(tmp_path, wrong))
+    assert found.first_divergence is not None
+    assert found.first_divergence.name == "product"
+    assert "dtype.int8" not in [cause.cause for cause in found.diagnosis]

@@ -11,13 +11,16 @@ from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
 from firstdiff.diagnose.hypothesis import Explanation
-from firstdiff.diagnose.rows import as_recorded
+from firstdiff.diagnose.replayed.quantised_graph import (
+    computes_in_integers,
+    integer_operands,
+    quantised_operands,
+    reads_quantised,
+)
 from firstdiff.dtypes import doubles
-from firstdiff.errors import UsageError
-from firstdiff.ops import NotReplayable, linear, plans
+from firstdiff.ops import linear
 from firstdiff.ops.arrays import quantised, rounded
 from firstdiff.ops.plan import is_bias_name, is_weight_name
-from firstdiff.trace import Tensor
 
 _LARGE, _SAMPLE = 1 << 18, 1 << 16
 _ABOUT = 30.0
@@ -92,8 +95,8 @@ class OperandsInt8(_Rounded):
     Each weight is one of 255 (or 15) even steps, of one grid for the whole tensor or one for each output channel.
 
     Tested by quantising the weights in both ways before the operation is computed; where the candidate is a graph that
-    quantises operands and makes them real again, by computing its node on those. Use the unquantised weights, or
-    allow for it.
+    quantises operands and makes them real again, by computing its node on those; and where it multiplies whole
+    numbers, by computing the reference's node on what they stand for. Use the unquantised weights, or allow for it.
     """
 
     code = "dtype.int8"
@@ -101,10 +104,11 @@ class OperandsInt8(_Rounded):
     type_name = "float8_e4m3fn"
 
     def applies(self, case: Case) -> bool:
-        return super().applies(case) or (case.comparable and reads_quantised(case))
+        return super().applies(case) or (case.comparable and (reads_quantised(case) or computes_in_integers(case)))
 
     def test(self, case: Case) -> Iterator[Explanation]:
         yield from quantised_operands(case)
+        yield from integer_operands(case)
         yield from super().test(case)
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
@@ -156,71 +160,6 @@ def _is_activation(name: str, array: Any) -> bool:
 
 def _is_float(array: Any) -> bool:
     return isinstance(array, np.ndarray) and array.ndim > 0 and dtypes.kind_of(array.dtype) == "float"
-
-
-_BACK_TO_REAL = "DequantizeLinear"
-# a weight is at most half a step from what it was; a scale is itself a rounded number
-_HALF_A_STEP = 0.51
-_IMPLIES = ("weights.differ", "dtype.bf16", "dtype.fp16", "values.clipped", "offset.channel", "scale.channel")
-
-
-def reads_quantised(case: Case) -> bool:
-    """True for a node that reads values which went through integers, as the candidate recorded it."""
-    return any(tensor.record.op == _BACK_TO_REAL for tensor in case.candidate_operands.values())
-
-
-def quantised_operands(case: Case) -> Iterator[Explanation]:
-    """Explain a node by its quantised operands, if computing it on them gives the candidate's output."""
-    quantised = {slot: item for slot, item in case.candidate_operands.items() if item.record.op == _BACK_TO_REAL}
-    honest = all(_is_near(case, slot, item) for slot, item in quantised.items())
-    predicted = _run_on_recorded_operands(case) if quantised and honest else None
-    if predicted is None or predicted.shape != case.candidate.shape:
-        return
-    fit = case.fit(predicted)
-    bits = 4 if all("int4" in _integer_type(case, item) for item in quantised.values()) else 8
-    names = " and ".join(item.name for item in quantised.values())
-    yield Explanation(
-        cause=f"dtype.int{bits}",
-        fit=fit,
-        evidence=f"computed from {names}, which were quantised to {bits} bits, {case.falls_to(fit)}",
-        fix=f"leave the operands of {case.name} unquantised, or judge the outputs by their SQNR",
-        implies=_IMPLIES,
-        predicted=predicted,
-    )
-
-
-def _run_on_recorded_operands(case: Case) -> np.ndarray | None:
-    tensor = case.row.candidate
-    arrays: dict[str, Any] = {slot: as_recorded(item) for slot, item in case.candidate_operands.items()}
-    if tensor is None or any(array is None for array in arrays.values()):
-        return None
-    record = tensor.record
-    found = plans(record.op or "", record.attrs, arrays, {}, name=record.name)
-    if isinstance(found, NotReplayable) or not found:
-        return None
-    try:
-        whole = found[0].run()["0"]
-        return doubles(whole[case.part])
-    except (ValueError, IndexError, UsageError, KeyError):
-        return None
-
-
-def _is_near(case: Case, slot: str, item: Tensor) -> bool:
-    """False for a quantised weight further from the reference's than half a step: another weight."""
-    held, scale = case.sources_of(item)[:2] if len(item.record.sources) > 1 else (None, None)
-    if held is None or scale is None or held.key.role != "param":
-        return True  # computed by the candidate: the node that quantises it is a row of its own
-    ours, theirs, step = case.reference_operand(slot), as_recorded(item), as_recorded(scale)
-    if ours is None or theirs is None or step is None or ours.shape != theirs.shape:
-        return True
-    apart = float(np.abs(doubles(ours) - doubles(theirs)).max(initial=0.0))
-    return apart <= _HALF_A_STEP * float(doubles(step).max(initial=0.0))
-
-
-def _integer_type(case: Case, item: Tensor) -> str:
-    """Return the integer dtype that a value was dequantised from."""
-    source = next(iter(case.sources_of(item)), None)
-    return source.values().dtype.name if source is not None and source.source is not None else ""
 
 
 BF16: Final = OperandsBf16()

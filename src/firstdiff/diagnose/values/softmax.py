@@ -20,7 +20,9 @@ _LARGEST_SHARE = 0.98
 @np.errstate(all="ignore")
 def sums_to_one(values: np.ndarray) -> list[int]:
     """Return the axes longer than 1 along which nearly all sums are 1; none for values below 0."""
-    if values.dtype.kind != "f" or not values.size or np.nanmin(values) < -1e-6 or np.nanmax(values) > 1 + _NEAR:
+    if values.dtype.kind != "f" or not values.size or np.isnan(values).all():
+        return []
+    if np.nanmin(values) < -1e-6 or np.nanmax(values) > 1 + _NEAR:
         return []
     found = []
     for axis in range(values.ndim):
