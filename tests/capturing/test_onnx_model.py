@@ -180,7 +180,7 @@ def test_sequences_are_left_out_and_said(tmp_path: Path, trace: Path) -> None:
     )
     captured = capture_onnx(saved(proto, tmp_path), {"x": np.float32([1, 2])}, trace, part_bytes=1)
     assert names(trace) == ["second", "y", "y:out.optimized"]
-    assert captured.left_out == ("1 tensors were left out: seq(tensor(float)) is no tensor of numbers",)
+    assert captured.left_out == ("left out: seq(tensor(float)) is no tensor of numbers (pair)",)
 
 
 def test_what_runs_inside_a_loop_is_left_out_and_said(trace: Path) -> None:
@@ -331,6 +331,15 @@ def test_functions_of_the_model_are_opened(trace: Path) -> None:
     capture_onnx(proto, {"x": np.float32([1, 2])}, trace)
     assert [item.record.op for item in fd.open_trace(trace) if item.record.op] == ["Add", "Identity"]
     assert values(trace, "y").tolist() == [2, 4]
+
+
+def test_operators_of_other_domains_have_the_opset_of_their_own(trace: Path) -> None:
+    scaler = helper.make_node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[1.0], scale=[2.0])
+    proto = model([scaler], {"x": (FLOAT, [2, 1])}, ["y"])
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    capture_onnx(proto, {"x": np.float32([[1], [2]])}, trace)
+    record = fd.open_trace(trace)["y"].record
+    assert (record.op, record.attrs["opset"]) == ("ai.onnx.ml:Scaler", 3)
 
 
 def test_an_input_without_axes_stays_one(trace: Path) -> None:

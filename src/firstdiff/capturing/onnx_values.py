@@ -64,9 +64,10 @@ class ValueRecorder:
             return
         known = {slot: name for slot, name in value.inputs.items() if name in self._seq}
         weights = {slot: name for slot, name in value.inputs.items() if name in self._params}
+        domain = value.node.domain
         attrs: dict[str, Any] = {
             **attributes_of(value.node),
-            "opset": self._model.opsets.get(value.node.domain.replace("ai.onnx", ""), 1),
+            "opset": self._model.opsets.get("" if domain == "ai.onnx" else domain, 1),
             "node": value.node.name,
             **({"output": value.output, "outputs": outputs} if (outputs := len(value.node.output)) > 1 else {}),
             **({"inputs": list(known)} if known else {}),
@@ -74,7 +75,6 @@ class ValueRecorder:
             **torch_origin(value.node),
             **({"dtype_was": was} if (was := self._computed_as(value, array.dtype)) else {}),
         }
-        domain = value.node.domain
         op = value.node.op_type if domain in ("", "ai.onnx") else f"{domain}:{value.node.op_type}"
         place = Place(value.name, op=op, parent=value.inside[-1] if value.inside else self._graph_name)
         sources = tuple(self._seq[name] for name in known.values())

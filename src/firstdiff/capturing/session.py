@@ -183,7 +183,7 @@ class Session:
     def surprises(self) -> list[str]:
         """Return one sentence for each reason tensors were left out that was not requested."""
         return [
-            f"{count} tensors were left out: {reason}"
+            f"left out: {reason} ({_some(self._examples[reason], count)})"
             for reason, count in self._skipped.items()
             if reason not in self._asked_for
         ]
@@ -195,3 +195,8 @@ class Session:
             for reason, count in self._skipped.items()
         ]
         return {"steps": max(self._steps_begun, 1)} | ({"skipped": skipped} if skipped else {})
+
+
+def _some(names: list[str], count: int) -> str:
+    more = count - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more else "")
