@@ -164,19 +164,32 @@ class RowPart:
 
 
 def join_rows(parts: list[RowPart]) -> tuple[SumTable | None, SumTable | None]:
-    """The tables of rows and channels, from stretches in the order of the data; two may share a row."""
+    """The tables of rows and channels, from stretches in the order of the data; two may share a row.
+
+    What the parts hold is used up.
+    """
     if not parts:
         return None, None
     if len(parts) == 1:
         (only,) = parts
         return SumTable(*only.rows.T), None if only.channels is None else SumTable(*only.channels)
-    rows = np.zeros((max(part.first + len(part.rows) for part in parts), FIGURES))
-    channels = None if parts[0].channels is None else np.zeros_like(parts[0].channels)
-    for part in parts:
-        here = rows[part.first : part.first + len(part.rows)]
-        here[:, :LARGEST] += part.rows[:, :LARGEST]
-        here[:, LARGEST] = np.maximum(here[:, LARGEST], part.rows[:, LARGEST])
+    rows = [parts[0].rows]
+    channels = None if parts[0].channels is None else parts[0].channels.copy()
+    end = parts[0].first + len(parts[0].rows)
+    for part in parts[1:]:
+        fresh = part.rows
+        if part.first < end:
+            _add_to(rows[-1][-1], fresh[0])
+            fresh = fresh[1:]
+        if len(fresh):
+            rows.append(fresh)
+        end = part.first + len(part.rows)
         if channels is not None and part.channels is not None:
-            channels[:LARGEST] += part.channels[:LARGEST]
-            channels[LARGEST] = np.maximum(channels[LARGEST], part.channels[LARGEST])
-    return SumTable(*rows.T), None if channels is None else SumTable(*channels)
+            _add_to(channels, part.channels)
+    return SumTable(*np.concatenate(rows).T), None if channels is None else SumTable(*channels)
+
+
+def _add_to(sums: np.ndarray, others: np.ndarray) -> None:
+    """Take in figures of the same rows or channels; the first axis tells which figure."""
+    np.add(sums[:LARGEST], others[:LARGEST], out=sums[:LARGEST])
+    np.maximum(sums[LARGEST:], others[LARGEST:], out=sums[LARGEST:])

@@ -13,7 +13,7 @@
 #define LEAST 1e-250
 #define SLACK ROUNDING
 #define MOST 1.7e308
-#define AHEAD 256
+#define AHEAD 512
 #define CANCELLED 1e-4
 #define WHOLE_FROM 0x1p52
 #define EXPONENT (INT64_C(0x7ff) << 52)
@@ -34,7 +34,7 @@
 #define LEAST 1e-30
 #define SLACK 0x1p-22
 #define MOST 3e38
-#define AHEAD 512
+#define AHEAD 1024
 #define CANCELLED 0.25
 #define WHOLE_FROM 0x1p23f
 #define EXPONENT (INT32_C(0xff) << 23)
