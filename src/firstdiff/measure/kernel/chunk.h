@@ -235,8 +235,9 @@ static int NAME(add_finite)(Scan *scan, const T *r, const T *c, int64_t n, const
     if (is_nan(sums.rd))
         sums.rd = 0; /* infinities of both signs: float64 has overflowed */
     OneSide candidate = NAME(describe_candidate)(&figures->candidate, c, &sums);
-    NAME(add_side)(&figures->reference, r, n, (OneSide){sums.r, sums.rr, sums.low, sums.high});
-    NAME(add_side)(&figures->candidate, c, n, candidate);
+    OneSide reference = {sums.r, sums.rr, sums.low, sums.high};
+    NAME(add_side)(&figures->reference, r, n, &reference);
+    NAME(add_side)(&figures->candidate, c, n, &candidate);
     NAME(add_peak)(figures, r, c, &sums, places, start);
     for (uint32_t marked = sums.top > 0 ? sums.marked : 0; marked; marked &= marked - 1) {
         int64_t at = __builtin_ctz(marked) * BLOCK;

@@ -71,15 +71,15 @@ static int NAME(are_whole)(const T *values, int64_t n)
 
 /* Mean and spread of one side joined to those before it (Chan, Golub and LeVeque). Where an offset drowns the spread,
  * or the sum is beyond float64, both are worked out from deviations from a first guess at the mean. */
-static void NAME(add_side)(Side *side, const T *values, int64_t n, OneSide found)
+static void NAME(add_side)(Side *side, const T *values, int64_t n, const OneSide *found)
 {
-    double mean = found.sum / (double)n, spread = found.squares - found.sum * mean;
-    if (!is_finite(found.sum)) {
+    double mean = found->sum / (double)n, spread = found->squares - found->sum * mean;
+    if (!is_finite(found->sum)) {
         mean = 0;
         for (int64_t i = 0; i < n; i++)
             mean += (double)values[i] / (double)n;
     }
-    if (!(spread > found.squares * CANCELLED) && found.squares != 0) {
+    if (!(spread > found->squares * CANCELLED) && found->squares != 0) {
         Vector_double total = {0}, squares = {0};
         int64_t at = 0;
         for (; at + 4 <= n; at += 4) {
@@ -98,7 +98,7 @@ static void NAME(add_side)(Side *side, const T *values, int64_t n, OneSide found
     }
     if (side->whole)
         side->whole = NAME(are_whole)(values, n);
-    join_side(side, n, mean, spread, found.low, found.high);
+    join_side(side, n, mean, spread, found->low, found->high);
 }
 
 /* Sums of the candidate: those of the reference and the difference, unless that is large; bounds that lie within those
@@ -123,8 +123,10 @@ static void NAME(add_alone)(Side *side, const T *values, const T *others, int64_
         alone[few] = values[i];
         few += (values[i] - values[i] == 0) & (others[i] - others[i] != 0);
     }
-    if (few)
-        NAME(add_side)(side, alone, few, NAME(describe)(alone, few));
+    if (few) {
+        OneSide found = NAME(describe)(alone, few);
+        NAME(add_side)(side, alone, few, &found);
+    }
 }
 
 /* Note where the first NaN on both sides is, and the first NaN or infinity that the other side has not. */
