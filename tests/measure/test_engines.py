@@ -11,15 +11,13 @@ from hypothesis import strategies as st
 
 from firstdiff.dtypes import from_name
 from firstdiff.measure import EXACT, Allowed, measure_pair, measure_statistics, pair, plan
-from firstdiff.measure.library import library
 from firstdiff.measure.passes import Engine, Passes, engine_for
 from firstdiff.trace import ArraySource, Source
 from tests.measure.agreement import assert_agrees
 from tests.measure.arrays import Recipe, arrays, recipes
+from tests.measure.variants import VARIANTS, using
 
 ENGINES: list[Engine] = ["numpy", "auto"]
-# without it every test below would hold numpy to itself
-assert library() is not None, "the kernel was not built: run `python hatch_build.py kernel`"
 ANYTHING = Allowed(1e30, 1.0)
 # one pair for every way through the compiled code: float32 as it is, both conversions, and float64
 COMPILED = st.sampled_from([("float32", "float32"), ("bfloat16", "float16"), ("float64", "float32")])
@@ -36,11 +34,18 @@ def no_small_tensors() -> Iterator[None]:
 @pytest.mark.usefixtures("no_small_tensors")
 class TestEveryTensorAsALargeOne:
     @settings(max_examples=100)
-    @given(recipes(max_size=5000), COMPILED, st.sampled_from([EXACT, Allowed(1e-3, 1e-3), ANYTHING]), st.booleans())
+    @given(
+        recipes(max_size=5000),
+        COMPILED,
+        st.sampled_from([EXACT, Allowed(1e-3, 1e-3), ANYTHING]),
+        st.booleans(),
+        st.sampled_from(VARIANTS),
+    )
     def test_the_compiled_engine_agrees_with_the_definitions(
-        self, recipe: Recipe, types: tuple[str, str], allowed: Allowed, equal_nan: bool
+        self, recipe: Recipe, types: tuple[str, str], allowed: Allowed, equal_nan: bool, variant: str
     ) -> None:
-        assert_agrees(*arrays(recipe, *types), allowed, equal_nan=equal_nan, engine="auto")
+        with using(variant):
+            assert_agrees(*arrays(recipe, *types), allowed, equal_nan=equal_nan, engine="auto")
 
     @settings(max_examples=100)
     @given(
@@ -52,9 +57,10 @@ class TestEveryTensorAsALargeOne:
         assert_agrees(*arrays(recipe, reference, candidate), ANYTHING, engine="numpy")
 
     @settings(max_examples=40)
-    @given(recipes(max_size=5000, scales=(-40, 38)))
-    def test_extreme_float32_falls_back_to_float64(self, recipe: Recipe) -> None:
-        assert_agrees(*arrays(recipe, "float32", "float32"), ANYTHING, engine="auto")
+    @given(recipes(max_size=5000, scales=(-40, 38)), st.sampled_from(VARIANTS))
+    def test_extreme_float32_falls_back_to_float64(self, recipe: Recipe, variant: str) -> None:
+        with using(variant):
+            assert_agrees(*arrays(recipe, "float32", "float32"), ANYTHING, engine="auto")
 
     @pytest.mark.parametrize("types", [("int8", "int8"), ("complex64", "complex64"), ("float8_e5m2", "float32")])
     def test_other_types_go_through_numpy(self, types: tuple[str, str]) -> None:
@@ -94,10 +100,12 @@ WAYS_TO_DIFFER = _ways_to_differ()
 @pytest.mark.usefixtures("no_small_tensors")
 @pytest.mark.parametrize("way", WAYS_TO_DIFFER)
 @pytest.mark.parametrize("types", [("float32", "float32"), ("float64", "float32"), ("bfloat16", "float16")], ids=str)
-def test_extremes_are_found_however_the_sides_differ(way: str, types: tuple[str, str]) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_extremes_are_found_however_the_sides_differ(way: str, types: tuple[str, str], variant: str) -> None:
     with np.errstate(over="ignore"):
         sides = [side.astype(from_name(name)) for side, name in zip(WAYS_TO_DIFFER[way], types, strict=True)]
-    assert_agrees(sides[0], sides[1], ANYTHING, engine="auto")
+    with using(variant):
+        assert_agrees(sides[0], sides[1], ANYTHING, engine="auto")
 
 
 @pytest.mark.parametrize("special", [0.0, 1e-5])

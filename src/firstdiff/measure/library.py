@@ -84,8 +84,11 @@ class Library:
 
 
 @cache
-def library() -> Library | None:
-    """The kernel; None where it was not built, or not for this version or this machine."""
+def library(variant: str | None = None) -> Library | None:
+    """The kernel; None where it was not built, or not for this version or this machine.
+
+    variant: `baseline` or `avx2`; else the one that suits this processor
+    """
     try:
         loaded = ctypes.CDLL(str(FOLDER / NAME))
         version, size = loaded.firstdiff_kernel_version, loaded.firstdiff_kernel_figures
@@ -94,7 +97,7 @@ def library() -> Library | None:
     size.restype = c_int64
     if version() != VERSION or size() != ctypes.sizeof(Figures):
         return None
-    variant = "avx2" if loaded.supports_avx2() else "baseline"
+    variant = variant or ("avx2" if loaded.supports_avx2() else "baseline")
     begin, scan, outside = (getattr(loaded, f"{name}_{variant}") for name in ("begin", "scan", "count_outside"))
     begin.argtypes, begin.restype = [POINTER(Figures)], None
     arrays = [POINTER(Plan), POINTER(Figures), c_void_p, c_void_p]
