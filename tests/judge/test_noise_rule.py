@@ -12,7 +12,6 @@ from firstdiff.judge.noise_figures import (
     NoiseSums,
     median,
     noise_figures,
-    rms,
     suspicious_rows,
     worst_element,
 )
@@ -46,7 +45,7 @@ def figures(reference: np.ndarray, candidate: np.ndarray, eps: float = EPS) -> N
     found = noise_figures(sums, eps)
     if found is None:
         return None
-    worst = worst_element(reference, candidate, rms(sums.rows), rms(sums.channels))
+    worst = worst_element(reference, candidate, sums.rows.sizes, sums.channels.sizes)
     return found.with_element(worst / eps)
 
 
@@ -227,7 +226,7 @@ def test_rows_that_are_not_suspicious_hold_no_element_beyond_the_limit(seed: int
     candidate[rng.integers(12), rng.integers(16)] += rng.standard_normal() * limit
     sums = NoiseSums.of(reference, candidate)
     suspects = set(suspicious_rows(sums, limit).tolist())
-    sizes = rms(sums.rows), rms(sums.channels)
+    sizes = sums.rows.sizes, sums.channels.sizes
     for row in set(range(12)) - suspects:
         assert worst_element(reference[row], candidate[row], sizes[0][row : row + 1], sizes[1]) <= limit
 

@@ -242,13 +242,14 @@ class PairComparison:
                     replace(found, failed=(*found.failed, wrong)) if wrong else replace(found, failed=(), figures={})
                 )
             systematic = judged_systematic(found, None)
-        judgement = self._judgement(figures, sources, tolerance, systematic, tensor.record.floor)
         basis = basis_of(figures, (dtypes.name_of(types[0]), dtypes.name_of(types[1])), scale, exact)
+        judgement = self._judgement(figures, basis, sources, tolerance, systematic, tensor.record.floor)
         return JudgedFigures(figures, tolerance, basis, judgement, systematic)
 
     def _judgement(
         self,
         figures: PairMeasurement,
+        basis: JudgingBasis,
         sources: Sources,
         tolerance: Tolerance,
         systematic: Systematic | None,
@@ -258,7 +259,6 @@ class PairComparison:
         equal_nan = self._options.rules.equal_nan
         judgement = judge(figures, equal_nan=equal_nan)
         if tolerance.rule == "default" and systematic is not None:
-            basis = basis_of(figures, ("", ""), 0.0)
             reasons = reasons_of(basis, systematic, equal_nan=equal_nan)
             if reasons:
                 return Judgement("mismatch", "; ".join(reasons), required_of(basis, equal_nan=equal_nan))

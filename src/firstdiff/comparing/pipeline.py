@@ -229,8 +229,7 @@ class _Run:
             ]
             if any(row.status == "rewritten" for row in kept):  # they are no errors that others could inherit
                 judged = judging.judged(kept)
-        replays = judged.replays
-        graph = RowGraph(judged.rows)
+        graph, replays = judged.graph, judged.replays
         self._first = next((row.key for row in judged.rows if row.differs and not row.is_evidence), None)
         located = locate(graph, order=paired.reference.order, replays=replays)
         alone = isolate(graph, replays) if self._options.isolate else judged.isolated

@@ -9,7 +9,7 @@ from math import inf, isfinite
 from typing import final
 
 from firstdiff import dtypes
-from firstdiff.judge import is_cast, judged_systematic, limits_for, percent, reasons_of, required_of, short_name
+from firstdiff.judge import is_cast, judged_again, limits_for, percent, reasons_of, required_of, short_name
 from firstdiff.locate import MeasuredPair, Replays, RowGraph
 from firstdiff.schema import FailedPart, Isolated, Metrics, Note, Systematic
 
@@ -348,7 +348,7 @@ class UpstreamNoise:
         """Return a row with its verdict; rows that go by another rule keep theirs."""
         if row.systematic is None:
             return row
-        systematic = judged_systematic(row.systematic, self._upstream(row))
+        systematic = judged_again(row.systematic, self._upstream(row))
         row = replace(row, systematic=systematic)
         if row.tolerance is None or row.tolerance.rule != "default" or row.basis is None or row.layout_cause:
             return row

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.judge.noise_figures import NoiseSums, as_rows, noise_figures, rms, worst_element
+from firstdiff.judge.noise_figures import NoiseSums, as_rows, noise_figures, worst_element
 from firstdiff.judge.noise_rule import judge_alone, judge_outputs
 from firstdiff.judge.special_values import filler_places
 from firstdiff.schema import FailedPart, Part
@@ -55,7 +55,7 @@ def parts_alone(
     figures = noise_figures(sums, eps)
     if figures is None or (once and _is_rounded(ours, theirs, dtype)):
         return ()
-    sizes = rms(sums.rows), rms(sums.channels)
+    sizes = sums.rows.sizes, sums.channels.sizes
     figures = figures.with_element(worst_element(ours, theirs, *sizes) / eps)
     verdict = judge_alone(figures, dtype) if once else judge_outputs(figures, dtype)
     most = _LOCAL_HALF if dtype.itemsize == 2 else _LOCAL_WIDE

@@ -51,7 +51,7 @@ def beside_control(pair: tuple[Source, Source], control: tuple[Source, Source], 
     ours, theirs = _sums(pair), _sums(control)
     if ours is None or theirs is None or len(ours.rows) != len(theirs.rows):
         return None
-    total, healthy = ours.rows.total(), theirs.rows.total()
+    total, healthy = ours.rows.total, theirs.rows.total
     if total.rr[0] == 0:
         return None
     eps = dtypes.eps_of(dtype)
@@ -127,7 +127,7 @@ def _worst_line(ours: LineSums, theirs: LineSums, eps: float, *, uneven: bool = 
 def _without(worst: int, ours: LineSums, theirs: LineSums, eps: float) -> float:
     """Return the ratio without one row: a massive value that rounds another way is the worst row's, not everyone's."""
     others = np.arange(len(ours)) != worst
-    rest, healthy = ours.where(others).total(), theirs.where(others).total()
+    rest, healthy = ours.where(others).total, theirs.where(others).total
     least = (_ROUNDED * eps) ** 2 * rest.rr[0]
     allowed = max(float(healthy.dd[0]), float(least))
     return sqrt(rest.dd[0] / allowed) if allowed > 0 else 0.0

@@ -8,6 +8,7 @@ shifted one way), one that sits in a single row, channel or element, or a level 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isfinite
 from typing import Any, Self
 
@@ -23,9 +24,16 @@ _FEW_ROWS = 16  # with fewer the gain of a single channel is not known well enou
 _MASK_SHARE = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class LineSums:
-    """Sums over each of several lines (rows or channels), where r is the reference and d = candidate - r."""
+    """Sums over each of several lines (rows or channels), where r is the reference and d = candidate - r.
+
+    Most figures are made of the same few, which are worked out once:
+
+    sizes: root mean square of the reference in each line; size: of all lines as one
+    noise, gains: relative L2 and slope of each line in which the reference is not 0
+    total: all lines as one
+    """
 
     count: np.ndarray
     r: np.ndarray
@@ -38,12 +46,30 @@ class LineSums:
     def __len__(self) -> int:
         return len(self.count)
 
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        return np.asarray(np.sqrt(self.rr / np.maximum(self.count, 1)))
+
+    @cached_property
+    def size(self) -> float:
+        return float(np.sqrt(self.rr.sum() / max(self.count.sum(), 1)))
+
+    @cached_property
+    def noise(self) -> np.ndarray:
+        used = self.rr > 0
+        return np.asarray(np.sqrt(self.dd[used] / self.rr[used]))
+
+    @cached_property
+    def gains(self) -> np.ndarray:
+        used = self.rr > 0
+        return np.asarray(self.rd[used] / self.rr[used])
+
     def where(self, keep: np.ndarray) -> LineSums:
         """Only some of the lines."""
         return LineSums(*(values[keep] for values in self._arrays()))
 
+    @cached_property
     def total(self) -> LineSums:
-        """All lines as one."""
         count, r, rr, d, dd, rd = (np.asarray([values.sum()]) for values in self._arrays()[:-1])
         return LineSums(count, r, rr, d, dd, rd, np.asarray([self.max_d.max(initial=0.0)]))
 
@@ -151,17 +177,15 @@ def noise_figures(sums: NoiseSums, eps: float) -> NoiseFigures | None:
 
     eps: of the coarsest type that either side was computed in
     """
-    rows, channels, total = sums.rows, sums.channels, sums.rows.total()
+    rows, channels, total = sums.rows, sums.channels, sums.rows.total
     if total.rr[0] == 0 or total.dd[0] == 0 or eps == 0:
         return None
-    row_noise, channel_noise = _relative(rows), _relative(channels)
-    row_sizes, channel_sizes = rms(rows), rms(channels)
     noise = float(np.sqrt(total.dd[0] / total.rr[0])) / eps
-    levels = sorted((noise, median(row_noise) / eps, median(channel_noise) / eps))
+    levels = sorted((noise, median(rows.noise) / eps, median(channels.noise) / eps))
     many = len(rows) >= _LEAST_LINES and len(channels) >= _LEAST_LINES
-    row, row_index = _worst_row(rows, row_sizes)
-    channel, channel_index = _worst_channel(channels, channel_sizes) if len(rows) >= _LEAST_LINES else (0.0, 0)
-    odd, odd_index, odd_gain = _odd_channel(channels, channel_sizes, len(rows), eps)
+    row, row_index = _worst_row(rows)
+    channel, channel_index = _worst_channel(channels) if len(rows) >= _LEAST_LINES else (0.0, 0)
+    odd, odd_index, odd_gain = _odd_channel(channels, len(rows), eps)
     return NoiseFigures(
         rows=len(rows),
         channels=len(channels),
@@ -169,7 +193,7 @@ def noise_figures(sums: NoiseSums, eps: float) -> NoiseFigures | None:
         level=levels[0],
         typical=levels[1],
         scale=_scale(total, rows, channels) / eps if many else 0.0,
-        shift=_shift(total, (rows, row_sizes), (channels, channel_sizes)) / eps if many else 0.0,
+        shift=_shift(total, rows, channels) / eps if many else 0.0,
         row=row / eps,
         row_index=row_index,
         channel=channel / eps,
@@ -180,18 +204,13 @@ def noise_figures(sums: NoiseSums, eps: float) -> NoiseFigures | None:
     )
 
 
-def rms(lines: LineSums) -> np.ndarray:
-    """Root mean square of the reference in each line."""
-    return np.asarray(np.sqrt(lines.rr / np.maximum(lines.count, 1)))
-
-
 def suspicious_rows(sums: NoiseSums, limit: float) -> np.ndarray:
     """Rows in which an element may be beyond a limit; their values have to be looked at, those of others need not.
 
     limit: relative, the eps included
     """
-    suspect = sums.rows.max_d > limit * rms(sums.rows)
-    channels = sums.channels.max_d > limit * rms(sums.channels)
+    suspect = sums.rows.max_d > limit * sums.rows.sizes
+    channels = sums.channels.max_d > limit * sums.channels.sizes
     # channels may be of a sample of rows, so that they can only speak when they have seen them all
     seen_all = sums.channels.count.sum() >= sums.rows.count.sum()
     return np.flatnonzero(suspect) if channels.any() or not seen_all else np.flatnonzero(suspect[:0])
@@ -207,16 +226,12 @@ def worst_element(
     row_rms: of these rows
     local: of an operation on each element alone, which takes no noise from its row: a tenth of the smaller RMS
     """
-    r, d = as_rows(reference), as_rows(candidate) - as_rows(reference)
+    r = as_rows(reference)
+    d = as_rows(candidate) - r
     sizes = row_rms[:, None], channel_rms[None, :]
     scale = 0.1 * np.minimum(*sizes) if local else np.maximum(*sizes)
     ratio = np.where(d == 0, 0.0, np.abs(d) / (scale + np.abs(r)))
     return float(np.max(ratio, where=np.isfinite(d), initial=0.0))
-
-
-def _relative(lines: LineSums) -> np.ndarray:
-    used = lines.rr > 0
-    return np.asarray(np.sqrt(lines.dd[used] / lines.rr[used]))
 
 
 def median(values: np.ndarray) -> float:
@@ -238,37 +253,35 @@ def _scale(total: LineSums, rows: LineSums, channels: LineSums) -> float:
     n, mean = total.count[0], total.r[0] / total.count[0]
     variance = total.rr[0] - n * mean**2
     slope = float((total.rd[0] - mean * total.d[0]) / variance) if variance > 1e-12 * total.rr[0] else 0.0
-    gains = [lines.rd[used] / lines.rr[used] for lines in (rows, channels) if (used := lines.rr > 0).any()]
-    return _consensus((slope, *map(median, gains)))
+    return _consensus((slope, *(median(lines.gains) for lines in (rows, channels) if lines.gains.size)))
 
 
-def _shift(total: LineSums, *sized: tuple[LineSums, np.ndarray]) -> float:
+def _shift(total: LineSums, *tables: LineSums) -> float:
     size = float(np.sqrt(total.rr[0] / total.count[0]))
     whole = float(total.d[0] / total.count[0]) / size
     shifts = []
-    for lines, sizes in sized:
-        used = sizes > _LEAST_SIZE * size
-        shifts.append(median(lines.d[used] / lines.count[used] / sizes[used]))
+    for lines in tables:
+        used = lines.sizes > _LEAST_SIZE * size
+        shifts.append(median(lines.d[used] / lines.count[used] / lines.sizes[used]))
     return _consensus((whole, *shifts))
 
 
-def _floor(lines: LineSums, sizes: np.ndarray) -> float:
+def _floor(lines: LineSums) -> float:
     """The least size that a line counts as having; a few massive values must not make all others look empty."""
-    whole = float(np.sqrt(lines.rr.sum() / max(lines.count.sum(), 1)))
-    typical = median(sizes)
-    return _EMPTY * (min(whole, _MASSIVE * typical) if typical > 0 else whole)
+    typical = median(lines.sizes)
+    return _EMPTY * (min(lines.size, _MASSIVE * typical) if typical > 0 else lines.size)
 
 
-def _worst_row(rows: LineSums, sizes: np.ndarray) -> tuple[float, int]:
+def _worst_row(rows: LineSums) -> tuple[float, int]:
     """Rows of which a mask leaves only a few elements are left to the figure of elements."""
-    errors = np.sqrt(rows.dd / np.maximum(rows.count, 1)) / np.maximum(sizes, _floor(rows, sizes))
+    errors = np.sqrt(rows.dd / np.maximum(rows.count, 1)) / np.maximum(rows.sizes, _floor(rows))
     errors[rows.count < max(_LEAST_LINES, _MASK_SHARE * float(rows.count.max(initial=0)))] = 0.0
     worst = int(np.argmax(errors))
     return float(errors[worst]), worst
 
 
-def _worst_channel(channels: LineSums, sizes: np.ndarray) -> tuple[float, int]:
-    gains = np.abs(channels.rd) / (channels.rr + _floor(channels, sizes) ** 2 * channels.count)
+def _worst_channel(channels: LineSums) -> tuple[float, int]:
+    gains = np.abs(channels.rd) / (channels.rr + _floor(channels) ** 2 * channels.count)
     worst = int(np.argmax(np.nan_to_num(gains)))
     return float(gains[worst]), worst
 
@@ -280,12 +293,11 @@ def _active(lines: LineSums) -> np.ndarray:
     return np.asarray(np.clip(lines.r**2 / lines.rr, 1, lines.count))
 
 
-def _odd_channel(channels: LineSums, sizes: np.ndarray, rows: int, eps: float) -> tuple[float, int, float]:
+def _odd_channel(channels: LineSums, rows: int, eps: float) -> tuple[float, int, float]:
     """One channel's gain against those of all others and against the uncertainty of its own."""
     if rows < _FEW_ROWS or len(channels) < _LEAST_LINES:
         return 0.0, 0, 0.0
-    size = float(np.sqrt(channels.rr.sum() / max(channels.count.sum(), 1)))
-    used = np.flatnonzero(sizes > _LEAST_SIZE * size)
+    used = np.flatnonzero(channels.sizes > _LEAST_SIZE * channels.size)
     if len(used) < _LEAST_LINES:
         return 0.0, 0, 0.0
     lines = channels.where(used)

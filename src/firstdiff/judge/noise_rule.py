@@ -188,6 +188,11 @@ def level_limit(dtype: np.dtype, upstream: float | None = None) -> float:
     return limits.level * _growth(upstream, limits) * dtypes.eps_of(dtype)
 
 
+def growth_of(upstream: float | None, dtype: np.dtype) -> float:
+    """Return the factor on the limits of a type for the noise upstream."""
+    return _growth(upstream, limits_for(dtype))
+
+
 def _growth(upstream: float | None, limits: Limits) -> float:
     """Return the factor on the limits in eps for the noise upstream."""
     return 1.0 if upstream is None else max(limits.least, upstream / limits.quiet)

@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.judge.noise_figures import NoiseFigures, NoiseSums, noise_figures, rms, suspicious_rows, worst_element
-from firstdiff.judge.noise_rule import judge_outputs, level_limit, limits_for, short_name, worst_part
+from firstdiff.judge.noise_figures import NoiseFigures, NoiseSums, noise_figures, suspicious_rows, worst_element
+from firstdiff.judge.noise_rule import growth_of, judge_outputs, level_limit, limits_for, short_name, worst_part
 from firstdiff.judge.special_values import filler_places, may_have_fillers
 from firstdiff.judge.verdict import ratio
 from firstdiff.measure import PairScan
@@ -161,7 +161,7 @@ def systematic_of(
         return base
     figures = noise_figures(sums, eps)
     if figures is None:
-        total = sums.rows.total()
+        total = sums.rows.total
         if total.rr[0] > 0 or total.dd[0] == 0:
             return base
         text = "the reference is all zeros, and the candidate is not"
@@ -186,6 +186,14 @@ def judged_systematic(found: Systematic, upstream: float | None) -> Systematic:
         scale_seen=verdict.scale_seen,
         note=None if certain else verdict.note,
     )
+
+
+def judged_again(found: Systematic, upstream: float | None) -> Systematic:
+    """Judge a form that was judged before beside other noise; most limits stay where they were."""
+    dtype = dtypes.from_name(found.dtype)
+    if growth_of(upstream, dtype) == growth_of(found.upstream, dtype):
+        return replace(found, upstream=upstream)
+    return judged_systematic(found, upstream)
 
 
 def ratio_to_limits(
@@ -252,9 +260,9 @@ def _worst(sums: NoiseSums, sources: tuple[Source, Source], dtype: np.dtype, tog
     if any(dtypes.kind_of(source.dtype) == "complex" for source in sources):
         return 0.0 if not rows.size else float(np.sqrt(sums.rows.dd.max(initial=0) / max(sums.rows.rr.max(), 1e-300)))
     width = sources[0].shape[-1] if sources[0].shape else 1
-    sizes = rms(sums.rows)
+    sizes = sums.rows.sizes
     # where channels were not summed up, as in a column, the size of all stands for theirs
-    channels = rms(sums.channels) if len(sums.channels) == width else np.full(width, rms(sums.rows.total())[0])
+    channels = sums.channels.sizes if len(sums.channels) == width else np.full(width, sums.rows.size)
     if rows.size and sources[0].size <= _READ_WHOLE:
         ours, theirs = (source.window(0, source.size).reshape(-1, width) for source in sources)
         return worst_element(ours, theirs, np.repeat(sizes, together)[: len(ours)], channels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import final
 
@@ -37,7 +38,7 @@ class RowGraph:
 
     def __init__(self, rows: Sequence[MeasuredPair]) -> None:
         self.rows = rows
-        self.wrong_weights = [row.name for row in rows if row.is_evidence and row.differs]
+        self.wrong_weights = _wrong_weights(rows)
         self.calls = Calls([None if row.is_evidence else row.record for row in rows])
         self._places = _by_seq(rows)
         self._has_inputs = any(row.record is not None and row.record.role == "input" for row in rows)
@@ -45,6 +46,15 @@ class RowGraph:
         self._consumed = self._all_consumed()
         self.direct = [self._feeding(place) for place in range(len(rows))]
         self.compared = self._seen_through()
+
+    def with_verdicts(self, rows: Sequence[MeasuredPair]) -> RowGraph:
+        """Return the graph of the same rows with other verdicts: what the records say of them is read once."""
+        graph = copy(self)
+        graph.rows = rows
+        graph.wrong_weights = _wrong_weights(rows)
+        if any(row.compared != was.compared for row, was in zip(rows, self.rows, strict=True)):
+            graph.compared = graph._seen_through()
+        return graph
 
     def through(self, place: int, seq: int) -> int | None:
         """The row that brings a recorded tensor to a call: the input of a call around it, if the tensor is one."""
@@ -154,6 +164,10 @@ class RowGraph:
     def _same_run(self, place: int, other: int) -> bool:
         one, two = self.rows[place], self.rows[other]
         return (one.step, one.rank) == (two.step, two.rank)
+
+
+def _wrong_weights(rows: Sequence[MeasuredPair]) -> list[str]:
+    return [row.name for row in rows if row.is_evidence and row.differs]
 
 
 def _by_seq(rows: Sequence[MeasuredPair]) -> dict[tuple[int, int], int]:
