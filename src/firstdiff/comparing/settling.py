@@ -349,14 +349,14 @@ class UpstreamNoise:
         if row.systematic is None:
             return row
         systematic = judged_again(row.systematic, self._upstream(row))
-        row = replace(row, systematic=systematic)
         if row.tolerance is None or row.tolerance.rule != "default" or row.basis is None or row.layout_cause:
-            return row
+            return replace(row, systematic=systematic)
         reasons = reasons_of(row.basis, systematic, equal_nan=equal_nan)
         if not reasons:
-            return matching(row, reason=row.reason if row.status == "match" else None)
+            reason = row.reason if row.status == "match" else None
+            return matching(replace(row, systematic=systematic), reason=reason)
         required = required_of(row.basis, equal_nan=equal_nan)
-        return replace(row, status="mismatch", reason="; ".join(reasons), required=required)
+        return replace(row, status="mismatch", reason="; ".join(reasons), required=required, systematic=systematic)
 
     def add(self, row: MeasuredPair) -> None:
         """Take in a row that has its final status; what only a stated tolerance lets pass is no noise."""

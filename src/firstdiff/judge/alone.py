@@ -45,15 +45,18 @@ def parts_alone(
     if eps == 0 or dtypes.kind_of(dtype) == "complex" or np.iscomplexobj(computed):
         return ()
     places = filler_places(computed, own)
-    hidden = places.hidden if places is not None and places.agree else np.zeros(own.shape, bool)
+    hidden = places.hidden if places is not None and places.agree else None
     ours, theirs = as_rows(computed), as_rows(own)
     # below its normal numbers a type has steps of one size, and no relative error can be held
     step = float(ml_dtypes.finfo(dtype).smallest_subnormal)
     with np.errstate(all="ignore"):
-        theirs = np.where((as_rows(hidden) > 0) | (np.abs(theirs - ours) <= step), ours, theirs)
-    sums = NoiseSums.of(ours, theirs, ~hidden)
+        same = np.abs(theirs - ours) <= step
+    theirs = np.where(same if hidden is None else same | hidden.reshape(same.shape), ours, theirs)
+    if once and _is_rounded(ours, theirs, dtype):
+        return ()
+    sums = NoiseSums.of(ours, theirs, None if hidden is None else ~hidden)
     figures = noise_figures(sums, eps)
-    if figures is None or (once and _is_rounded(ours, theirs, dtype)):
+    if figures is None:
         return ()
     sizes = sums.rows.sizes, sums.channels.sizes
     figures = figures.with_element(worst_element(ours, theirs, *sizes) / eps)

@@ -167,7 +167,7 @@ def systematic_of(
         text = "the reference is all zeros, and the candidate is not"
         return replace(base, failed=(FailedPart("exact", float(np.sqrt(total.dd[0])), 0.0, text),))
     element = _worst(sums, sources, dtype, scan.sums.rows_together if filled is None else 1)
-    return replace(base, figures=figures.with_element(element / eps).to_plain())
+    return replace(base, figures=figures.to_plain() | {"element": element / eps})
 
 
 def judged_systematic(found: Systematic, upstream: float | None) -> Systematic:

@@ -167,7 +167,8 @@ class PairScan:
         if not self.envelope.admits(*allowed) or (mismatched and plan.sampled and not plan.full):
             details = self._passes.detail(replace(plan, full=plan.sampled and not plan.full), allowed)
             mismatched += details.outside
-            gathered = replace(gathered, sketch=details.sketch or gathered.sketch)
+            if details.sketch is not None:
+                gathered = replace(gathered, sketch=details.sketch)
         metrics = metrics_of(gathered, plan, self._passes.reference, self._passes.candidate, mismatched)
         return PairMeasurement(self.reference, self.candidate, metrics, allowed, self.nonfinite, self.envelope)
 
