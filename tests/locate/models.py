@@ -49,7 +49,10 @@ class Attention(nn.Module):
         weights = nn.functional.softmax(scores.masked_fill(future, float("-inf")), dim=-1)
         if f"{self.name}.head" in self.faults:
             weights[:, 2] *= 0.9
-        return self.out((weights @ v).transpose(1, 2).reshape(x.shape))
+        heads = weights @ v
+        if f"{self.name}.joined" in self.faults:
+            heads = torch.from_numpy(heads.numpy()[:, ::-1].copy())
+        return self.out(heads.transpose(1, 2).reshape(x.shape))
 
 
 class Block(nn.Module):

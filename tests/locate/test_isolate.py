@@ -60,6 +60,38 @@ def test_code_between_modules_is_one_row(reference: Trace, tmp_path: Path) -> No
     assert broken(reference, other) == ["layers.1.attn:in.0"]
 
 
+def test_heads_that_are_joined_again_are_what_attention_gave(reference: Trace, tmp_path: Path) -> None:
+    """They are a copy, so that no record tells where they came from."""
+    key = "layers.0.attn.out:in.0"
+    rows = rows_of(reference, trace(model(shuffled=True), tmp_path / "c"))
+    at = next(place for place, row in enumerate(rows) if row.key == key)
+    assert rows[at].record is not None
+    assert not rows[at].record.sources
+    assert Replays(RowGraph(rows)).judged(at).status == "match"
+    assert key in broken(reference, trace(model(["layers.0.attn.joined"], shuffled=True), tmp_path / "other"))
+
+
+class TinyRotaryEmbedding(nn.Module):
+    """As transformers writes it: angles in float32, whatever type the model has."""
+
+    def __init__(self, step: float) -> None:
+        super().__init__()
+        self.step = step
+        self.register_buffer("inv_freq", 10000 ** (-torch.arange(0, 16) / 16))
+
+    def forward(self, x: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        angles = torch.from_numpy((positions[..., None].float() * self.inv_freq).numpy() * np.float32(1 + self.step))
+        twice = torch.cat((angles, angles), dim=-1)
+        return twice.cos().to(x.dtype), twice.sin().to(x.dtype)
+
+
+@pytest.mark.parametrize(("step", "wrong"), [(1e-6, False), (0.02, True)])
+def test_a_half_model_may_keep_its_table_of_angles_in_float32(tmp_path: Path, step: float, wrong: bool) -> None:
+    given = torch.ones(1, 64, 32, dtype=torch.bfloat16), torch.arange(64)[None]
+    sides = [captured(TinyRotaryEmbedding(by), tmp_path / name, *given) for name, by in (("r", 0.0), ("c", step))]
+    assert ("root" in broken(*sides)) == wrong
+
+
 def test_bf16_shows_a_channel_that_outputs_hide(tmp_path: Path) -> None:
     """Three percent of one channel pass as bf16 noise; computed again from its own inputs the layer is found out."""
     ours = trace(model(dtype=torch.bfloat16), tmp_path / "r")

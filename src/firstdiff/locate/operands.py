@@ -63,31 +63,42 @@ class Values:
                 found[slot] = at
         return found
 
-    def params(self, name: str, parent: str | None, rounding: np.dtype | None = None) -> dict[str, np.ndarray] | None:
+    def params(
+        self, name: str, parent: str | None, rounding: np.dtype | None = None, *, as_held: bool = False
+    ) -> dict[str, np.ndarray] | None:
         """The reference's parameters below a module, by the module's names; None where there are too many.
 
         parent: None for the model itself, whose name is no part of theirs
         rounding: the type of a candidate that may hold them in less precision
+        as_held: each in the type that the candidate recorded it in, if it did
         """
-        prefix = f"{name}." if parent is not None else ""
+        prefix = _prefix(name, parent)
         start = bisect_left(self._names, prefix)
         names = list(takewhile(lambda full: full.startswith(prefix), islice(self._names, start, None)))
         if len(names) > _MOST_PARAMS and any("." in full[len(prefix) :] for full in names):
             return None
-        return {full[len(prefix) :]: _held_as(self.reference(self._params[full]), rounding) for full in names}
+        places = {full[len(prefix) :]: self._params[full] for full in names}
+        types = {name: (self._held_in(place) if as_held else None) or rounding for name, place in places.items()}
+        return {name: _held_as(self.reference(place), types[name]) for name, place in places.items()}
 
     def weights(self, name: str) -> list[int]:
         """Rows of the parameters a module itself holds."""
-        start = bisect_left(self._names, f"{name}.")
-        held = takewhile(lambda full: full.startswith(f"{name}."), islice(self._names, start, None))
-        own = (full for full in held if "weight" in full.removeprefix(f"{name}."))
-        return [self._params[full] for full in own if "." not in full.removeprefix(f"{name}.")]
+        return [self._params[full] for full in self._held_by(f"{name}.") if "weight" in full.removeprefix(f"{name}.")]
 
-    def are_wider(self, name: str, dtype: np.dtype) -> bool:
-        """Return whether the candidate's module holds weights in a finer type."""
-        held = (self._graph.rows[at].candidate for at in self.weights(name))
-        sources = [tensor.source for tensor in held if tensor is not None and tensor.source is not None]
-        return any(dtypes.eps_of(source.dtype) < dtypes.eps_of(dtype) for source in sources)
+    def are_wider(self, name: str, parent: str | None, dtype: np.dtype) -> bool:
+        """Return whether the candidate's module holds weights or tables in a finer type."""
+        types = [self._held_in(self._params[full]) for full in self._held_by(_prefix(name, parent))]
+        return any(dtypes.eps_of(held) < dtypes.eps_of(dtype) for held in types if held is not None)
+
+    def _held_by(self, prefix: str) -> list[str]:
+        """Names of the parameters and buffers that a module itself holds, by the prefix of its names."""
+        start = bisect_left(self._names, prefix)
+        below = takewhile(lambda full: full.startswith(prefix), islice(self._names, start, None))
+        return [full for full in below if "." not in full.removeprefix(prefix)]
+
+    def _held_in(self, place: int) -> np.dtype | None:
+        candidate = self._graph.rows[place].candidate
+        return candidate.source.dtype if candidate is not None and candidate.source is not None else None
 
     def reference(self, place: int) -> np.ndarray:
         return self._reference(place)
@@ -106,8 +117,7 @@ class Values:
         """Return the candidate's values of a row in the reference's layout; for weights, the reference's, rounded."""
         row = self._graph.rows[place]
         if row.is_evidence:
-            held = row.candidate.source.dtype if row.candidate and row.candidate.source else None
-            return _held_as(self.reference(place), held)
+            return _held_as(self.reference(place), self._held_in(place))
         own = self.own(place)
         return self._as_it_came(place) if own is None else own
 
@@ -137,6 +147,11 @@ class Values:
         if record.attrs.get("view") and not np.array_equal(ours.reshape(shape), self.reference(place)):
             return None
         return theirs.reshape(shape)
+
+
+def _prefix(name: str, parent: str | None) -> str:
+    """Return what the names of a module's parameters begin with; the model itself is no part of them."""
+    return f"{name}." if parent is not None else ""
 
 
 def laid_out(row: MeasuredPair) -> np.ndarray | None:

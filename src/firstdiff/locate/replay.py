@@ -13,7 +13,7 @@ from firstdiff import dtypes
 from firstdiff.errors import ReadError
 from firstdiff.judge.alone import parts_alone
 from firstdiff.locate.conditioning import ill_conditioned
-from firstdiff.locate.graph import RowGraph
+from firstdiff.locate.graph import Call, RowGraph
 from firstdiff.locate.operands import Operands, Values, coarsest
 from firstdiff.locate.operation import (
     BY_ITSELF,
@@ -117,13 +117,22 @@ class Replays:
         """An input that is an earlier tensor, or a view of one, must still be it in the candidate."""
         record = self._graph.rows[place].record
         fed = self._graph.direct[place].rows
-        if record is None or not record.sources or len(fed) != 1:
+        if record is not None and record.sources and len(fed) == 1:
+            return self._identity(place, fed[0])
+        outer = self._graph.calls.around(place)
+        # heads that are joined again are a copy, which has no recorded origin
+        copied = None if outer is None or record is None or record.sources else self._made_in(outer, place)
+        if copied is None:
             return unknown("it was computed by code that was not recorded", _LOOK_INSIDE)
-        return self._identity(place, fed[0])
+        return self._identity(place, copied)
 
     def _passed_through(self, place: int) -> int | None:
         """Find what ran inside a container and is given back by it as it is, or as a view."""
-        inner = [at for at in self._graph.calls.of(place).inner if at < place and self._graph.rows[at].role != "input"]
+        return self._made_in(self._graph.calls.of(place), place)
+
+    def _made_in(self, call: Call, place: int) -> int | None:
+        """Find the last result of what ran in a call before a row that is the row as it is, or as a view."""
+        inner = [at for at in call.inner if at < place and self._graph.rows[at].role != "input"]
         if not inner:
             return None
         result = self._values.reference(place)
@@ -182,12 +191,13 @@ class Replays:
             return unknown("the candidate computes its inputs later", "check how the two were paired")
         limit = self._limit(place, own, theirs, again)
         judged = Isolated(status="unknown")
-        # weights may be wider than what is computed with them, as those of norms are under autocast
-        for rounding in (own.dtype, None) if self._values.are_wider(record.name, own.dtype) else (own.dtype,):
-            params = self._values.params(record.name, record.parent, rounding) or {}
+        # weights may be wider than what is computed with them, as those of norms are under autocast, and tables of angles
+        are_wider = self._values.are_wider(record.name, record.parent, own.dtype)
+        for as_held in (False, True) if are_wider else (False,):
+            params = self._values.params(record.name, record.parent, own.dtype, as_held=as_held) or {}
             candidate = _same_reading(plans(record.op, record.attrs, theirs.inputs, params, name=row.key), again)
             found = self._against(place, own, candidate, limit)
-            if found.status == "match" or rounding is not None:
+            if found.status == "match" or not as_held:
                 judged = found
         return judged
 
