@@ -130,6 +130,18 @@ class Case:
         """The kind of operation, as the reference recorded it."""
         return self.row.record.op if self.row.record else None
 
+    @property
+    def around_op(self) -> str | None:
+        """The kind of module whose code this row is part of, as the reference recorded it."""
+        outer = self._scene.graph.calls.around(self._place)
+        return self._scene.rows[outer.outputs[0]].op if outer is not None and outer.outputs else None
+
+    @property
+    def inputs_match(self) -> bool:
+        """True if all that was recorded of what goes into the call was compared and matches."""
+        inputs = self._scene.graph.calls.of(self._place).inputs
+        return bool(inputs) and all(self._scene.rows[at].status == "match" for at in inputs)
+
     @cached_property
     def attrs(self) -> Mapping[str, Any]:
         """The reference's recorded attributes."""
@@ -145,6 +157,11 @@ class Case:
         """The coarser dtype of both sides."""
         assert self.row.sources, "only what is comparable has values in one layout"
         return max((source.dtype for source in self.row.sources), key=dtypes.eps_of)
+
+    @property
+    def reference_dtype(self) -> np.dtype:
+        assert self.row.sources, "only what is comparable has values in one layout"
+        return self.row.sources[0].dtype
 
     @property
     def candidate_dtype(self) -> np.dtype:

@@ -191,7 +191,7 @@ class Replays:
             return unknown("the candidate computes its inputs later", "check how the two were paired")
         limit = self._limit(place, own, theirs, again)
         judged = Isolated(status="unknown")
-        # weights may be wider than what is computed with them, as those of norms are under autocast, and tables of angles
+        # weights may be wider than what is computed with them: those of norms under autocast, and tables of angles
         are_wider = self._values.are_wider(record.name, record.parent, own.dtype)
         for as_held in (False, True) if are_wider else (False,):
             params = self._values.params(record.name, record.parent, own.dtype, as_held=as_held) or {}

@@ -50,3 +50,13 @@ def test_a_scale_is_not_taken_for_another_activation(tmp_path: Path, cause: str)
     found = compared(nn.GELU(), Calls(lambda x: 1.07 * functional.gelu(x)), X, tmp_path)
     assert found.verdict == "mismatch"
     assert_not_sure_of(found, cause)
+
+
+def test_a_softmax_in_half_precision_inside_a_float32_model_is_named(tmp_path: Path) -> None:
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        return functional.softmax(x.bfloat16(), dim=-1).float()
+
+    found = compared(Calls(lambda x: functional.softmax(x, dim=-1)), Calls(wrong), [6.0 * randn(2, 9, 32)], tmp_path)
+    cause = assert_first(found, "dtype.bf16", 0.7)
+    assert "inputs" in cause.evidence
+    assert "float32" in cause.fix

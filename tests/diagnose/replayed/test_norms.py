@@ -172,3 +172,23 @@ def test_another_fault_is_not_taken_for_one_of_the_norm(tmp_path: Path, cause: s
     found = compared(layer_norm(), other, TOKENS, tmp_path)
     assert found.verdict == "mismatch"
     assert_not_sure_of(found, cause)
+
+
+class WrittenOutNorm(nn.Module):
+    """As transformers writes it, for values so large that its eps is lost in its own output."""
+
+    def __init__(self, eps: float) -> None:
+        super().__init__()
+        self.eps = eps
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+
+
+@pytest.mark.parametrize(("eps", "told"), [(1e-4, "0.0001"), (1e-3, "0.001")])
+def test_an_eps_too_small_for_the_output_is_named_by_what_is_added(tmp_path: Path, eps: float, told: str) -> None:
+    given = [3.0 * randn(2, 9, WIDTH)]
+    found = compared(nn.Sequential(WrittenOutNorm(1e-6)), nn.Sequential(WrittenOutNorm(eps)), given, tmp_path)
+    cause = assert_first(found, "norm.eps", 0.5)
+    assert f"adds {told} where the reference adds 1e-06" in cause.evidence
+    assert "set eps of 0 to 1e-06" in cause.fix

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 from torch.nn.utils.parametrize import remove_parametrizations
 
+import firstdiff as fd
 from tests.diagnose.pairs import assert_first, assert_not_sure_of, compared, randn
 
 WIDTH = 32
@@ -257,3 +258,21 @@ def test_weight_normalisation_that_was_folded_matches(tmp_path: Path) -> None:
     made = folded(lambda g, v: g * v / v.norm(dim=(1, 2), keepdim=True))
     found = compared(normed(), made, [randn(1, WIDTH, 12)], tmp_path, bare=True)
     assert found.first_divergence is None
+
+
+@pytest.mark.parametrize(
+    ("change", "told"), [(one_row, "channel 3 alone is off"), (of_another_layer, "channels are off"), (no_bias, None)]
+)
+def test_weights_that_nobody_recorded_are_what_is_left(
+    tmp_path: Path, change: Callable[[nn.Linear], None], told: str | None
+) -> None:
+    for name, layer in (("ref", linear()), ("cand", changed(change))):
+        with torch.no_grad(), fd.capture(nn.Sequential(layer), tmp_path / name, params="none"):
+            layer(0.01 * X[0] if told is None else X[0])
+    found = fd.compare(tmp_path / "ref", tmp_path / "cand")
+    if told is None:
+        assert_not_sure_of(found, "weights.differ")
+        return
+    cause = assert_first(found, "weights.differ", 0.5)
+    assert told in cause.evidence
+    assert "params='all'" in cause.fix

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import Final
 
 import numpy as np
 
+from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant, solve_setting
+from firstdiff.diagnose.hypothesis import Explanation, Fit
 from firstdiff.dtypes import doubles
 from firstdiff.ops import Plan, arithmetic, norms
 
@@ -17,6 +20,7 @@ _NORM_NAMES = {
     norms.group_norm: "a group norm",
     norms.batch_norm: "a batch norm",
 }
+_MOST_EPS = 0.1
 
 
 class NormKind(Counterfactual):
@@ -80,8 +84,8 @@ class NormEps(Counterfactual):
     Every norm adds a small eps to the variance before the root; models use 1e-5, 1e-6, 1e-12. Another one changes the
     output by a share of `eps / variance`, the more the smaller the input: about 1e-3 for inputs of deviation 0.1.
 
-    Tested by computing the reference's norm on the candidate's own inputs and solving for the eps that fits. Set the
-    candidate's eps to the reference's.
+    Tested by computing the reference's norm on the candidate's own inputs and solving for the eps that fits, and by the
+    number that each side's code adds where that was recorded. Set the candidate's eps to the reference's.
     """
 
     code = "norm.eps"
@@ -99,6 +103,31 @@ class NormEps(Counterfactual):
                 assumed=0 if solved.usual else 1,
                 implies=("scale.constant", "scale.row"),
             )
+
+    def applies(self, case: Case) -> bool:
+        return super().applies(case) or _added_eps(case) is not None
+
+    def test(self, case: Case) -> Iterator[Explanation]:
+        yield from super().test(case)
+        added = _added_eps(case)
+        if added is not None:
+            yield Explanation(
+                cause=self.code,
+                fit=Fit(0.0, 0.0, inf),
+                evidence=f"the candidate adds {added[1]:.3g} where the reference adds {added[0]:.3g}",
+                fix=f"set eps of {case.name.rpartition('.')[0]} to {added[0]:.3g}",
+                implies=("offset.constant", "residual.missing"),
+            )
+
+
+def _added_eps(case: Case) -> tuple[float, float] | None:
+    """Return the small numbers that a norm's code adds on both sides, as recorded, where they differ."""
+    module = case.around_op
+    if case.op != "add" or module is None or not module.endswith("Norm"):
+        return None
+    added = [attrs.get("other") for attrs in (case.attrs, case.candidate_attrs)]
+    numbers = [float(number) for number in added if isinstance(number, int | float) and 0 <= number < _MOST_EPS]
+    return (numbers[0], numbers[1]) if len(numbers) == len(added) and numbers[0] != numbers[1] else None
 
 
 class NormVariance(Counterfactual):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final
 
 import numpy as np
 
-from firstdiff.diagnose.case import Both
+from firstdiff.diagnose.case import Both, Case
 from firstdiff.diagnose.counterfactual import Counterfactual, Trial, Variant
-from firstdiff.diagnose.hypothesis import Specific
+from firstdiff.diagnose.hypothesis import Explanation, Fit, Specific
 from firstdiff.dtypes import doubles
 from firstdiff.ops import linear
 
@@ -26,11 +27,20 @@ class WeightsDiffer(Counterfactual):
 
     Tested, where the candidate recorded its weights, by computing the operation with them: what differs in the
     weights must explain what differs in the output. Where it did not, weights are looked for that give its output
-    from its inputs for every token alike; if there are any, the operation is of the right kind. Compare how both
-    sides load the weights.
+    from its inputs for every token alike; if there are any, the operation is of the right kind. A layer that is
+    nothing but its weights, and whose inputs match, can hardly be wrong in another way. Compare how both sides load
+    the weights.
     """
 
     code = "weights.differ"
+
+    def applies(self, case: Case) -> bool:
+        return super().applies(case) or _is_only_its_weights(case)
+
+    def test(self, case: Case) -> Iterator[Explanation]:
+        yield from super().test(case)
+        if _is_only_its_weights(case):
+            yield from _of_unrecorded_weights(case)
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
         recorded = _recorded(trial)
@@ -44,6 +54,39 @@ class WeightsDiffer(Counterfactual):
             yield Variant(plan=trial.plan.on(**arrays), what=what, fix=fix, implies=_IMPLIED)
         elif not recorded and trial.function in _SOLVABLE:
             yield from other_weights(trial, fix)
+
+
+_LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
+_LARGE = 0.05  # relative difference that no type and no bias leaves
+_NOT_SEEN = 0.4  # doubt about weights that nobody recorded
+
+
+def _is_only_its_weights(case: Case) -> bool:
+    """True for a layer of torch whose inputs match and whose weights neither side recorded."""
+    record = case.row.candidate.record if case.row.candidate is not None else None
+    same = record is not None and record.op == case.op
+    recorded = any(both.reference is not None and both.candidate is not None for both in case.params.values())
+    return same and case.op in _LAYERS and case.comparable and not recorded and case.inputs_match
+
+
+def _of_unrecorded_weights(case: Case) -> Iterator[Explanation]:
+    """Explain single channels that are off, or a large difference, by weights that are not there to look at."""
+    axis = -1 if case.op == "Linear" else 1
+    apart = np.abs(case.candidate - case.expected) > case.floor.allowed
+    wrong = np.flatnonzero(np.moveaxis(apart, axis, 0).reshape(apart.shape[axis], -1).any(axis=1))
+    share = np.linalg.norm(case.candidate - case.expected) / max(np.linalg.norm(case.expected), np.finfo(float).tiny)
+    few = 0 < 2 * len(wrong) <= apart.shape[axis]
+    if not few and not share > _LARGE:
+        return
+    where = f"channel {wrong[0]} alone is off" if len(wrong) == 1 else f"{len(wrong):,} channels are off"
+    yield Explanation(
+        cause="weights.differ",
+        fit=Fit(0.0, 0.0, inf),
+        evidence=f"{where}; what goes into it matches, and nothing but its weights, which were not recorded, is left",
+        fix=f"compare the weights of {case.name}; capture with params='all' records them",
+        implies=(*_IMPLIED, "scale.constant", "offset.constant", "values.stale"),
+        doubt=_NOT_SEEN,
+    )
 
 
 _SOLVABLE = (linear.linear, linear.addmm)

@@ -33,7 +33,7 @@ class _Rounded(Counterfactual):
 
     def variants(self, trial: Trial) -> Iterator[Variant]:
         arrays = trial.plan.arrays
-        if dtypes.eps_of(trial.case.dtype) >= self._coarseness():
+        if self._is_held_so(trial):
             return
         weight = arrays.get("weight")
         if weight is not None and not could_leave(trial, self._coarseness() / 4 * _root_mean_square(weight)):
@@ -53,12 +53,20 @@ class _Rounded(Counterfactual):
                 yield Variant(
                     plan=trial.plan.on(**changed),
                     what=f"with {words} rounded to {self.type_name}",
-                    fix=f"keep the {words.split(',')[0]} of {trial.key} in {trial.case.dtype.name}",
+                    fix=f"keep the {words.split(',')[0]} of {trial.key} in {trial.case.reference_dtype.name}",
                     implies=("weights.differ",) if held else (),
                 )
 
     def rounded(self, array: Any) -> np.ndarray:
         return rounded(array, self.type_name)
+
+    def _is_held_so(self, trial: Trial) -> bool:
+        """True where a result in this type is what its inputs ask for: they have no more digits."""
+        given = [array.dtype for name, array in trial.plan.arrays.items() if _is_activation(name, array)]
+        types = (
+            given if given and dtypes.eps_of(trial.case.reference_dtype) < self._coarseness() else [trial.case.dtype]
+        )
+        return all(dtypes.eps_of(dtype) >= self._coarseness() for dtype in types)
 
     def _coarseness(self) -> float:
         return dtypes.eps_of(dtypes.from_name(self.type_name))

@@ -8,12 +8,16 @@ from typing import Final
 
 import numpy as np
 
+from firstdiff import dtypes
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis
 from firstdiff.diagnose.values.tokens import are_ids
 from firstdiff.dtypes import doubles
 
 _FEWEST_ROWS = 2
+_NAMED_ROWS = 3
+_NEAR = 1e-4  # of the table's deviation
+_MOST_PRODUCTS = 1 << 31
 
 
 class PositionOffset(Hypothesis):
@@ -50,15 +54,17 @@ class PositionOffset(Hypothesis):
 
 
 class PositionRows(Hypothesis):
-    """Positions are those of other places: a table of them is read some rows further on, or further back.
+    """A table is read in other rows: positions are those of other places, tokens have other ids.
 
-    A cache is counted twice or not at all, positions start at 1 or 2 in place of 0.
+    A cache is counted twice or not at all, positions start at 1 or 2 in place of 0; ids count from 1, or belong to
+    another vocabulary.
 
-    Tested on the reference's table: both sides are rows of it that follow one another, from another one on. Start
-    where the reference starts.
+    Tested on the reference's table: both sides are rows of it, and not the same ones. Start where the reference
+    starts, and look up the ids that the model was given.
     """
 
     code = "position.offset"
+    also = ("ids.mismatch",)
 
     def applies(self, case: Case) -> bool:
         return bool(case.params) and case.role == "output"
@@ -69,17 +75,51 @@ class PositionRows(Hypothesis):
             if both.reference is None or both.reference.ndim != 2:
                 continue
             table = doubles(both.reference)
-            reference, candidate = (_first_row(table, side) for side in sides)
-            if reference is None or candidate is None or reference == candidate:
-                continue
             name = both.key.removesuffix(":param")
-            yield Explanation(
-                cause=self.code,
-                fit=Fit(0.0, 0.0, inf),
-                evidence=f"each side is rows of {name}, from row {candidate} on in place of {reference}",
-                fix=f"start at position {reference}",
-                implies=("shift.sequence", "values.uncorrelated", "layout.reversed"),
-            )
+            reference, candidate = (_first_row(table, side) for side in sides)
+            if reference is None or candidate is None:
+                yield from _other_rows(case, name, table)
+            elif reference != candidate:
+                yield Explanation(
+                    cause=self.code,
+                    fit=Fit(0.0, 0.0, inf),
+                    evidence=f"each side is rows of {name}, from row {candidate} on in place of {reference}",
+                    fix=f"start at position {reference}",
+                    implies=("shift.sequence", "values.uncorrelated", "layout.reversed"),
+                )
+
+
+def _other_rows(case: Case, name: str, table: np.ndarray) -> Iterator[Explanation]:
+    """Explain tokens that are rows of a table, but not those of their ids."""
+    sides = case.reference_as_recorded, case.candidate_as_recorded
+    eps = dtypes.eps_of(case.dtype)
+    reference, candidate = (_rows_taken(table, side, eps) for side in sides)
+    if case.op != "Embedding" or reference is None or candidate is None or reference.shape != candidate.shape:
+        return
+    wrong = np.flatnonzero(reference != candidate)
+    if wrong.size:
+        first = wrong[:_NAMED_ROWS]
+        rows = [", ".join(f"{row}" for row in side[first]) for side in (candidate, reference)]
+        yield Explanation(
+            cause="ids.mismatch",
+            fit=Fit(0.0, 0.0, inf),
+            evidence=f"{wrong.size:,} tokens are other rows of {name}: {rows[0]} in place of {rows[1]}, …",
+            fix=f"look up the ids that the model was given in {name.rpartition('.')[0]}",
+            implies=("shift.sequence", "values.uncorrelated", "weights.differ", "values.stale"),
+        )
+
+
+def _rows_taken(table: np.ndarray, values: np.ndarray | None, eps: float) -> np.ndarray | None:
+    """Return the row of the table that each token is; None if some are no row of it."""
+    if values is None or values.ndim < 2 or values.shape[-1] != table.shape[1] or not values.size:
+        return None
+    tokens = doubles(values).reshape(-1, table.shape[1])
+    if len(tokens) * table.size > _MOST_PRODUCTS:
+        return None
+    apart = np.square(table).sum(axis=1) - 2.0 * (tokens @ table.T)
+    rows = np.asarray(apart.argmin(axis=1))
+    near = np.abs(table[rows] - tokens) <= 2.0 * eps * np.abs(tokens) + _NEAR * float(np.std(table))
+    return rows if near.all() else None
 
 
 def _first_row(table: np.ndarray, values: np.ndarray | None) -> int | None:
@@ -92,7 +132,7 @@ def _first_row(table: np.ndarray, values: np.ndarray | None) -> int | None:
         return None
     apart = np.abs(table[: len(table) - count + 1] - rows[0, 0]).max(axis=1)
     start = int(np.argmin(apart))
-    near = np.abs(table[start : start + count] - rows[0]).max() <= 1e-4 * float(np.std(table))
+    near = np.abs(table[start : start + count] - rows[0]).max() <= _NEAR * float(np.std(table))
     return start if near else None
 
 

@@ -104,7 +104,7 @@ class _Rounded(Hypothesis):
         judged = case.row.systematic
         if judged is not None and judged.failed and dtypes.eps_of(dtypes.from_name(judged.dtype)) >= own:
             return False  # the verdict allows for the rounding of this type already
-        return case.comparable and Sides.of(case).real and 0 < dtypes.eps_of(_reference_type(case)) < own
+        return case.comparable and Sides.of(case).real and 0 < dtypes.eps_of(case.reference_dtype) < own
 
     def test(self, case: Case) -> Iterator[Explanation]:
         sides = Sides.of(case)
@@ -133,7 +133,7 @@ class _Rounded(Hypothesis):
             self.code,
             np.where(apart <= limit, sides.candidate, sides.reference),
             how,
-            f"keep these values in {_reference_type(sides.case).name}, or record a floor in {self.dtype}",
+            f"keep these values in {sides.case.reference_dtype.name}, or record a floor in {self.dtype}",
         )
 
     def _computed(self, sides: Sides) -> Iterator[Explanation]:
@@ -151,7 +151,7 @@ class _Rounded(Hypothesis):
             self.code,
             np.where(np.abs(sides.difference) <= limit, sides.candidate, sides.reference),
             f"the difference has no direction and the size of {self.dtype}'s noise ({size / eps:.2g} of its steps)",
-            f"compute this in {_reference_type(sides.case).name}: weights, inputs or products are kept in {self.dtype}",
+            f"compute this in {sides.case.reference_dtype.name}: weights, inputs or products are kept in {self.dtype}",
             specific=Specific.SYMPTOM,
             doubt=_LOOKS_LIKE,
         )
@@ -226,11 +226,6 @@ class DtypeInt8(Hypothesis):
             assumed=int(steps.size.size),
             implies=("values.clipped",),
         )
-
-
-def _reference_type(case: Case) -> np.dtype:
-    assert case.row.sources, "only what is comparable has values in one layout"
-    return case.row.sources[0].dtype
 
 
 def _computing_noise(sides: Sides, dtype: str) -> np.ndarray:
