@@ -11,6 +11,7 @@ from firstdiff.comparing import LayoutMode
 from firstdiff.schema import Diagnosis, Divergence, Note, Pair, Side, Summary, Verdict
 from firstdiff.server.result_tables import RowLine, TensorLine
 from firstdiff.store.entry import Entry, Kind
+from firstdiff.viewing import BinnedValues, TriedMapping
 
 Rule = Literal["default", "torch", "toml", "custom"]
 SideChoice = Literal["reference", "candidate", "third"]
@@ -278,3 +279,90 @@ class InspectOut:
     sample_rate: float | None
     changed: tuple[str, ...] = ()
     equal_nan: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ElementOut:
+    """One element of a row, its values with all digits; a side that is not there is empty."""
+
+    index: tuple[int, ...]
+    reference: str
+    candidate: str
+    difference: float | None
+    relative: float | None
+    ulp: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ElementsOut:
+    items: tuple[ElementOut, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundElements:
+    """What a search came upon; `next` is where to go on, null at the end."""
+
+    items: tuple[ElementOut, ...]
+    next: int | None
+    scanned: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramsOut:
+    """One for each side, all over the same bins."""
+
+    items: tuple[BinnedValues, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MappingsOut:
+    tried: tuple[TriedMapping, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ElementInLayer:
+    """An element of the row that is the same tensor of another layer."""
+
+    index: int
+    key: str
+    layer: int | None
+    reference: float
+    candidate: float
+    third: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DepthOut:
+    points: tuple[ElementInLayer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PeaksOut:
+    """The lowest and the highest value of each column, all channels mixed."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PeaksOfSides:
+    reference: PeaksOut
+    candidate: PeaksOut
+    difference: PeaksOut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AudioOut:
+    """Two sounds beside each other; `clicks` are samples."""
+
+    sample_rate: float
+    seconds: float
+    verdict: str
+    snr_db: float | None
+    si_snr_db: float | None
+    log_mel_distance: float | None
+    delay_samples: float | None
+    gain_db: float | None
+    clicks: tuple[int, ...]
+    peaks: PeaksOfSides

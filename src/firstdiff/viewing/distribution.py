@@ -18,7 +18,7 @@ _RUN = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class BinnedValues:
     """Bins of equal width over the finite values; `sampled` says that not all elements were looked at."""
 
     edges: tuple[float, ...]
@@ -28,7 +28,7 @@ class Histogram:
     sampled: bool
 
 
-def histograms(sides: Sequence[tuple[Source, ...]], cut: Cut, bins: int) -> list[Histogram]:
+def histograms(sides: Sequence[tuple[Source, ...]], cut: Cut, bins: int) -> list[BinnedValues]:
     """One for each side, all over the same bins; a side is one source, or two whose difference counts."""
     seen = [_numbers(sources, cut) for sources in sides]
     spread = [values[np.isfinite(values)] for values, _ in seen]
@@ -45,15 +45,15 @@ def _numbers(sources: tuple[Source, ...], cut: Cut) -> tuple[np.ndarray, bool]:
     return real(parts[0]) if len(parts) == 1 else difference(parts[0], parts[1]), sampled
 
 
-def _binned(values: np.ndarray, finite: np.ndarray, bins: int, low: float, high: float, sampled: bool) -> Histogram:
+def _binned(values: np.ndarray, finite: np.ndarray, bins: int, low: float, high: float, sampled: bool) -> BinnedValues:
     nan = int(np.isnan(values).sum())
     inf = values.size - finite.size - nan
     if not finite.size:
-        return Histogram((), (), nan, inf, sampled)
+        return BinnedValues((), (), nan, inf, sampled)
     if not np.isfinite(high - low):  # the range itself is beyond float64
         finite, low, high = finite / 2, low / 2, high / 2
     counts, edges = np.histogram(finite, bins=bins if high > low else 1, range=(low, high) if high > low else None)
-    return Histogram(tuple(edges.tolist()), tuple(counts.tolist()), nan, inf, sampled)
+    return BinnedValues(tuple(edges.tolist()), tuple(counts.tolist()), nan, inf, sampled)
 
 
 def scatter(sources: tuple[Source, ...], cut: Cut, count: int) -> tuple[np.ndarray, bool]:

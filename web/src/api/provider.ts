@@ -1,7 +1,28 @@
 /** The one thing between the page and its data. Pages and components ask a `Provider`, never the network. */
 import { askJson, put } from "./client";
 import { listen } from "./events";
-import type { About, CompareIn, Entries, Entry, FileClaim, FirstRow, Head, Progress, Project, RowLine, Upload } from "./types";
+import { RowValues } from "./row_values";
+import type {
+  About,
+  CompareIn,
+  Diagnosed,
+  Edits,
+  Entries,
+  Entry,
+  FileClaim,
+  FirstRow,
+  Head,
+  Judged,
+  JudgeIn,
+  PairSide,
+  Progress,
+  Project,
+  ReportFormat,
+  RowDetail,
+  RowLine,
+  TensorLine,
+  Upload,
+} from "./types";
 
 export interface Watching {
   state: (entry: Entry) => void;
@@ -39,6 +60,19 @@ export interface Provider {
   /** Follows a comparison until it ends; returns what stops following. */
   watch(id: string, watching: Watching): () => void;
   rows(id: string, signal?: AbortSignal): Promise<RowLine[]>;
+  rowDetail(id: string, row: number, signal?: AbortSignal): Promise<RowDetail>;
+  /** Looks for the cause of one row, however long it takes. */
+  diagnoseRow(id: string, row: number, signal?: AbortSignal): Promise<Diagnosed>;
+  rowValues(id: string, row: number): RowValues;
+  /** Judges all rows by other tolerances. */
+  judge(id: string, wanted: JudgeIn, signal?: AbortSignal): Promise<Judged>;
+  /** The text of a file with these tolerances. */
+  tolerancesFile(id: string, wanted: JudgeIn): Promise<string>;
+  edits(id: string, signal?: AbortSignal): Promise<Edits>;
+  putEdits(id: string, changed: Edits): Promise<Entry>;
+  tensors(id: string, side: PairSide, search: string, limit: number, signal?: AbortSignal): Promise<TensorLine[]>;
+  reportAddress(id: string, format: ReportFormat): string;
+  mapAddress(id: string): string;
   startUpload(files: readonly FileClaim[], signal?: AbortSignal): Promise<Upload>;
   /** An interrupted upload of the same files, if there is one. */
   findUpload(files: readonly FileClaim[], heads: readonly string[], signal?: AbortSignal): Promise<Upload | null>;
@@ -67,6 +101,19 @@ export const provider: Provider = {
       ...(connected ? { connected } : {}),
     }),
   rows: async (id, signal) => (await askJson<{ rows: RowLine[] }>(at(id, "/rows"), { signal })).rows,
+  rowDetail: (id, row, signal) => askJson(at(id, `/rows/${row}`), { signal }),
+  diagnoseRow: (id, row, signal) => askJson(at(id, `/rows/${row}/diagnosis`), { method: "POST", signal }),
+  rowValues: (id, row) => new RowValues(id, row),
+  judge: (id, wanted, signal) => askJson(at(id, "/judge"), { method: "POST", json: wanted, signal, retries: 2 }),
+  tolerancesFile: async (id, wanted) => (await askJson<{ toml: string }>(at(id, "/tolerances"), { method: "POST", json: wanted })).toml,
+  edits: (id, signal) => askJson(at(id, "/edits"), { signal }),
+  putEdits: (id, changed) => askJson(at(id, "/edits"), { method: "PUT", json: changed }),
+  tensors: async (id, side, search, limit, signal) => {
+    const query = new URLSearchParams({ side, search, limit: String(limit) });
+    return (await askJson<{ tensors: TensorLine[] }>(at(id, `/tensors?${query}`), { signal })).tensors;
+  },
+  reportAddress: (id, format) => at(id, `/report?format=${format}`),
+  mapAddress: (id) => at(id, "/map.toml"),
   startUpload: (files, signal) => askJson("/api/uploads", { method: "POST", json: { files }, signal }),
   findUpload: (files, heads, signal) =>
     askJson("/api/uploads/find", { method: "POST", json: { files, head: heads }, signal, retries: 3 }),

@@ -1017,6 +1017,29 @@ export interface components {
             near_tie: boolean;
         };
         /**
+         * AudioOut
+         * @description Two sounds beside each other; `clicks` are samples.
+         */
+        AudioOut: {
+            sample_rate: components["schemas"]["Num"];
+            seconds: components["schemas"]["Num"];
+            /** Verdict */
+            verdict: string;
+            /** Snr Db */
+            snr_db: components["schemas"]["Num"] | null;
+            /** Si Snr Db */
+            si_snr_db: components["schemas"]["Num"] | null;
+            /** Log Mel Distance */
+            log_mel_distance: components["schemas"]["Num"] | null;
+            /** Delay Samples */
+            delay_samples: components["schemas"]["Num"] | null;
+            /** Gain Db */
+            gain_db: components["schemas"]["Num"] | null;
+            /** Clicks */
+            clicks: number[];
+            peaks: components["schemas"]["PeaksOfSides"];
+        };
+        /**
          * Axis
          * @description An axis of an input: its length, or the name that the model gives to an open one.
          */
@@ -1025,6 +1048,22 @@ export interface components {
             size: number | null;
             /** Name */
             name: string | null;
+        };
+        /**
+         * BinnedValues
+         * @description Bins of equal width over the finite values; `sampled` says that not all elements were looked at.
+         */
+        BinnedValues: {
+            /** Edges */
+            edges: components["schemas"]["Num"][];
+            /** Counts */
+            counts: number[];
+            /** Nan */
+            nan: number;
+            /** Inf */
+            inf: number;
+            /** Sampled */
+            sampled: boolean;
         };
         /**
          * Chunk
@@ -1097,6 +1136,11 @@ export interface components {
              * @default
              */
             text: string;
+        };
+        /** DepthOut */
+        DepthOut: {
+            /** Points */
+            points: components["schemas"]["ElementInLayer"][];
         };
         /** Diagnosis */
         Diagnosis: {
@@ -1196,6 +1240,45 @@ export interface components {
             layouts: components["schemas"]["StatedLayout"][];
             /** Layer Offset */
             layer_offset: number | null;
+        };
+        /**
+         * ElementInLayer
+         * @description An element of the row that is the same tensor of another layer.
+         */
+        ElementInLayer: {
+            /** Index */
+            index: number;
+            /** Key */
+            key: string;
+            /** Layer */
+            layer: number | null;
+            reference: components["schemas"]["Num"];
+            candidate: components["schemas"]["Num"];
+            /** Third */
+            third: components["schemas"]["Num"] | null;
+        };
+        /**
+         * ElementOut
+         * @description One element of a row, its values with all digits; a side that is not there is empty.
+         */
+        ElementOut: {
+            /** Index */
+            index: number[];
+            /** Reference */
+            reference: string;
+            /** Candidate */
+            candidate: string;
+            /** Difference */
+            difference: components["schemas"]["Num"] | null;
+            /** Relative */
+            relative: components["schemas"]["Num"] | null;
+            /** Ulp */
+            ulp: components["schemas"]["Num"] | null;
+        };
+        /** ElementsOut */
+        ElementsOut: {
+            /** Items */
+            items: components["schemas"]["ElementOut"][];
         };
         /**
          * EntriesOut
@@ -1331,6 +1414,20 @@ export interface components {
             candidate: string[];
         };
         /**
+         * FoundElements
+         * @description What a search came upon; `next` is where to go on, null at the end.
+         */
+        FoundElements: {
+            /** Items */
+            items: components["schemas"]["ElementOut"][];
+            /** Next */
+            next: number | null;
+            /** Scanned */
+            scanned: number;
+            /** Total */
+            total: number;
+        };
+        /**
          * HaveOut
          * @description The number of bytes received of the file.
          */
@@ -1400,6 +1497,14 @@ export interface components {
             zero: number;
             /** Nonfinite */
             nonfinite: number;
+        };
+        /**
+         * HistogramsOut
+         * @description One for each side, all over the same bins.
+         */
+        HistogramsOut: {
+            /** Items */
+            items: components["schemas"]["BinnedValues"][];
         };
         /**
          * IdsAgreement
@@ -1714,6 +1819,27 @@ export interface components {
             max_kl: components["schemas"]["Num"] | null;
             first_argmax: components["schemas"]["ArgmaxChange"] | null;
         };
+        /** MappedView */
+        MappedView: {
+            reference: components["schemas"]["Statistics"];
+            candidate: components["schemas"]["Statistics"];
+            /** Max Abs */
+            max_abs: components["schemas"]["Num"] | null;
+            /** Mean Abs */
+            mean_abs: components["schemas"]["Num"] | null;
+            /** Cosine */
+            cosine: components["schemas"]["Num"] | null;
+            /** Identical */
+            identical: boolean;
+            /** Differing */
+            differing: number;
+            /** Elements */
+            elements: number;
+            /** Covers */
+            covers: boolean;
+            /** Words */
+            words: string;
+        };
         /** MappingIn */
         MappingIn: {
             reference: components["schemas"]["MappingPart"];
@@ -1728,6 +1854,11 @@ export interface components {
             at: string;
             /** Shown */
             shown: number[];
+        };
+        /** MappingsOut */
+        MappingsOut: {
+            /** Tried */
+            tried: components["schemas"]["TriedMapping"][];
         };
         /**
          * Metrics
@@ -2049,6 +2180,34 @@ export interface components {
              * @default []
              */
             alternatives: string[];
+        };
+        /** PeaksOfSides */
+        PeaksOfSides: {
+            reference: components["schemas"]["PeaksOut"];
+            candidate: components["schemas"]["PeaksOut"];
+            difference: components["schemas"]["PeaksOut"];
+        };
+        /**
+         * PeaksOut
+         * @description The lowest and the highest value of each column, all channels mixed.
+         */
+        PeaksOut: {
+            /** Low */
+            low: components["schemas"]["Num"][];
+            /** High */
+            high: components["schemas"]["Num"][];
+        };
+        /**
+         * Profile
+         * @description The largest and the root-mean-square difference at each index; non-finite ones count in `max_abs` alone.
+         */
+        Profile: {
+            /** Dim */
+            dim: number;
+            /** Max Abs */
+            max_abs: components["schemas"]["Num"][];
+            /** Rms */
+            rms: components["schemas"]["Num"][];
         };
         /**
          * Progress
@@ -2611,6 +2770,22 @@ export interface components {
             /** Upload */
             upload?: string | null;
         };
+        /**
+         * TriedMapping
+         * @description A recipe and how well the sides agree through it, on as many elements as one look takes.
+         */
+        TriedMapping: {
+            /** Name */
+            name: string;
+            /** Recipe */
+            recipe: string;
+            /** Fits */
+            fits: boolean;
+            /** Cosine */
+            cosine: components["schemas"]["Num"] | null;
+            /** Max Abs */
+            max_abs: components["schemas"]["Num"] | null;
+        };
         /** Upload */
         Upload: {
             /** Id */
@@ -3116,7 +3291,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["DepthOut"];
                 };
             };
             /** @description One sentence. */
@@ -3252,7 +3427,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["ElementsOut"];
                 };
             };
             /** @description One sentence. */
@@ -3291,7 +3466,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["FoundElements"];
                 };
             };
             /** @description One sentence. */
@@ -3325,7 +3500,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["Profile"];
                 };
             };
             /** @description One sentence. */
@@ -3361,7 +3536,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["HistogramsOut"];
                 };
             };
             /** @description One sentence. */
@@ -3430,7 +3605,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["MappedView"];
                 };
             };
             /** @description One sentence. */
@@ -3462,7 +3637,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["MappingsOut"];
                 };
             };
             /** @description One sentence. */
@@ -3530,7 +3705,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["AudioOut"];
                 };
             };
             /** @description One sentence. */

@@ -1,7 +1,7 @@
 /** The views of a tensor, and what each needs to make sense. */
 import { told, type Shortcut } from "../keys.svelte";
 import { isShared } from "../shared/offline_mode";
-import type { Layout } from "./api";
+import type { Layout } from "../api/types";
 
 export type ViewName = "values" | "heat" | "distribution" | "mapping" | "depth" | "audio";
 

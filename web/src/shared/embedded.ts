@@ -143,7 +143,7 @@ export class Embedded {
 
   /** Evenly spread elements of every side, where all of them are here. */
   async #scatter(row: string, count: number): Promise<Response> {
-    const { Values } = await import("../inspect/model/values");
+    const { Values } = await import("../api/values");
     const shape = ((await this.#answers)[`/rows/${row}/inspect`] as { aligned: { shape: number[] } | null } | undefined)?.aligned?.shape;
     const block = this.#blocks[row]?.find((one) => shape && isWhole(one, shape));
     if (!block || !shape) return refused(404);

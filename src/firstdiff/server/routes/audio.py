@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from fastapi import APIRouter, Depends, Response
@@ -14,6 +14,7 @@ from firstdiff.errors import UsageError
 from firstdiff.server.responses import ResponseHeader, answer
 from firstdiff.server.routes.values import ThisRow
 from firstdiff.server.row_tensors import RowTensors
+from firstdiff.server.schemas import AudioOut, PeaksOfSides, PeaksOut
 
 router = APIRouter(prefix="/comparisons/{comparison}/rows/{row}/audio")
 
@@ -54,24 +55,24 @@ def _sounds(seen: ThisRow) -> Sounds:
 TheseSounds = Annotated[Sounds, Depends(_sounds)]
 
 
-@router.get("/report")
+@router.get("/report", response_model=AudioOut)
 def report_audio(sounds: TheseSounds) -> Response:
     report = sounds.report()
     return answer(
-        {
-            "sample_rate": report.sample_rate,
-            "seconds": max(report.reference.seconds, report.candidate.seconds),
-            "verdict": report.verdict,
-            "snr_db": report.snr_db,
-            "si_snr_db": report.si_snr_db,
-            "log_mel_distance": report.log_mel_db,
-            "delay_samples": None if report.delay is None else report.delay.samples,
-            "gain_db": report.gain_db,
-            "clicks": report.clicks.positions[:_MOST_CLICKS],
-            "peaks": {
-                side: _drawn(peaks(sounds.sound(side), _COLUMNS)) for side in ("reference", "candidate", "difference")
-            },
-        }
+        AudioOut(
+            sample_rate=report.sample_rate,
+            seconds=max(report.reference.seconds, report.candidate.seconds),
+            verdict=report.verdict,
+            snr_db=report.snr_db,
+            si_snr_db=report.si_snr_db,
+            log_mel_distance=report.log_mel_db,
+            delay_samples=None if report.delay is None else report.delay.samples,
+            gain_db=report.gain_db,
+            clicks=tuple(report.clicks.positions[:_MOST_CLICKS]),
+            peaks=PeaksOfSides(
+                *(_drawn(peaks(sounds.sound(side), _COLUMNS)) for side in ("reference", "candidate", "difference"))
+            ),
+        )
     )
 
 
@@ -91,6 +92,6 @@ def draw_spectrogram(sounds: TheseSounds, side: Heard) -> Response:
     return Response(canvas.png(), media_type="image/png")
 
 
-def _drawn(found: Peaks) -> dict[str, Any]:
+def _drawn(found: Peaks) -> PeaksOut:
     """Mix all channels down to one."""
-    return {"low": found.low.min(axis=0).tolist(), "high": found.high.max(axis=0).tolist()}
+    return PeaksOut(tuple(found.low.min(axis=0).tolist()), tuple(found.high.max(axis=0).tolist()))

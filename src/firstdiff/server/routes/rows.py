@@ -21,7 +21,9 @@ from firstdiff.server.options import options_in
 from firstdiff.server.responses import answer, answer_text
 from firstdiff.server.row_tensors import RowTensors, keys_of, tensors_named
 from firstdiff.server.schemas import (
+    DepthOut,
     DiagnosisOut,
+    ElementInLayer,
     FirstValues,
     Histogram,
     Readable,
@@ -145,14 +147,14 @@ def list_tensors(
 _MOST_LAYERS = 1024
 
 
-@router.get("/comparisons/{comparison}/depth")
+@router.get("/comparisons/{comparison}/depth", response_model=DepthOut)
 def follow_element(comparison: str, context: Shared, row: int, at: str) -> Response:
     """The element at an index in every row that is the same tensor of another layer."""
     lines: list[dict[str, Any]] = json.loads(context.result(comparison).rows_text())["rows"]
     wanted = next((line for line in lines if line["index"] == row), None)
     alike = [line for line in lines if wanted and _key_pattern(line) == _key_pattern(wanted)][:_MOST_LAYERS]
     points = [_layer_point(RowTensors(context, comparison, line["index"]), line, at) for line in alike]
-    return answer({"points": [point for point in points if point is not None]})
+    return answer(DepthOut(tuple(point for point in points if point is not None)))
 
 
 def _key_pattern(line: dict[str, Any]) -> str:
@@ -161,7 +163,7 @@ def _key_pattern(line: dict[str, Any]) -> str:
     return key if line["layer"] is None else re.sub(rf"(?<!\d)0*{line['layer']}(?!\d)", "*", key, count=1)
 
 
-def _layer_point(seen: RowTensors, line: dict[str, Any], at: str) -> dict[str, Any] | None:
+def _layer_point(seen: RowTensors, line: dict[str, Any], at: str) -> ElementInLayer | None:
     """Return the element in a row; None where its tensor has no such element."""
     try:
         reference, candidate = seen.both()
@@ -169,14 +171,7 @@ def _layer_point(seen: RowTensors, line: dict[str, Any], at: str) -> dict[str, A
         values = [_element_value(source, cut) for source in (reference, candidate)]
     except FirstdiffError:
         return None
-    return {
-        "index": line["index"],
-        "key": line["key"],
-        "layer": line["layer"],
-        "reference": values[0],
-        "candidate": values[1],
-        "third": _third_value(seen, cut),
-    }
+    return ElementInLayer(line["index"], line["key"], line["layer"], values[0], values[1], _third_value(seen, cut))
 
 
 def _third_value(seen: RowTensors, cut: Cut) -> float | None:

@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Literal, cast, get_args
 
 import numpy as np
 from fastapi import APIRouter, Depends, Query, Response
@@ -29,12 +29,23 @@ from firstdiff.server.responses import (
     stamp_text,
 )
 from firstdiff.server.row_tensors import RowTensors, SideName, Space
-from firstdiff.server.schemas import InspectOut, MappingIn, TensorShape
+from firstdiff.server.schemas import (
+    ElementOut,
+    ElementsOut,
+    FoundElements,
+    HistogramsOut,
+    InspectOut,
+    MappingIn,
+    MappingsOut,
+    TensorShape,
+)
 from firstdiff.trace import Source
 from firstdiff.viewing import (
     Cut,
     Element,
     ElementQuery,
+    MappedView,
+    Profile,
     common_mappings,
     histograms,
     largest,
@@ -158,12 +169,12 @@ def overview_row(
     return raw(cells, "float32", limits)
 
 
-@router.get("/largest")
+@router.get("/largest", response_model=ElementsOut)
 def largest_of_row(seen: ThisRow, count: Annotated[int, Query(ge=1, le=4096)] = 64) -> Response:
-    return answer({"items": [_element(found) for found in largest(*seen.both(), count)]})
+    return answer(ElementsOut(tuple(_element(found) for found in largest(*seen.both(), count))))
 
 
-@router.get("/search")
+@router.get("/search", response_model=FoundElements)
 def search_row(
     seen: ThisRow,
     kind: Literal["value", "range", "nan", "inf", "mismatch"],
@@ -182,21 +193,21 @@ def search_row(
     more = found[-1].flat if len(found) == count else None
     total = sources[0].size
     scanned = total if more is None else more + 1
-    return answer({"items": [_element(item) for item in found], "next": more, "scanned": scanned, "total": total})
+    return answer(FoundElements(tuple(map(_element, found)), more, scanned, total))
 
 
-@router.get("/profile")
+@router.get("/profile", response_model=Profile)
 def profile_row(seen: ThisRow, dim: int) -> Response:
     return answer(profile(*seen.both(), dim))
 
 
-@router.get("/histogram")
+@router.get("/histogram", response_model=HistogramsOut)
 def histogram_row(
     seen: ThisRow, sides: str, at: str | None = None, bins: Annotated[int, Query(ge=1, le=1024)] = 64
 ) -> Response:
     """sides: names such as `reference,candidate`; all are counted over the same bins."""
     sources = [_of_side(seen, _side(name)) for name in sides.split(",")]
-    return answer({"items": histograms(sources, _cut(sources[0][0], at), bins)})
+    return answer(HistogramsOut(tuple(histograms(sources, _cut(sources[0][0], at), bins))))
 
 
 @router.get("/scatter", response_class=Response)
@@ -209,7 +220,7 @@ def scatter_row(seen: ThisRow, at: str | None = None, count: Annotated[int, Quer
     return raw(points, "float32", {ResponseHeader.SAMPLED: str(int(sampled))})
 
 
-@router.post("/mapping")
+@router.post("/mapping", response_model=MappedView)
 def map_row(seen: ThisRow, wanted: MappingIn) -> Response:
     reference, candidate = seen.original("reference"), seen.original("candidate")
     ref = held(wanted.reference.at, tuple(wanted.reference.shown), reference)
@@ -217,9 +228,9 @@ def map_row(seen: ThisRow, wanted: MappingIn) -> Response:
     return answer(mapped_view(reference, candidate, ref, cand))
 
 
-@router.post("/mapping/common")
+@router.post("/mapping/common", response_model=MappingsOut)
 def map_row_as_often(seen: ThisRow) -> Response:
-    return answer({"tried": common_mappings(seen.original("reference"), seen.original("candidate"))})
+    return answer(MappingsOut(tuple(common_mappings(seen.original("reference"), seen.original("candidate")))))
 
 
 @router.get("/export", response_class=Response)
@@ -278,15 +289,15 @@ def _flat_part(source: Source, text: str) -> np.ndarray:
     return source.window(begin, max(begin, end))
 
 
-def _element(found: Element) -> dict[str, Any]:
-    return {
-        "index": found.index,
-        "reference": exact(found.reference),
-        "candidate": "" if found.candidate is None else exact(found.candidate),
-        "difference": found.difference,
-        "relative": found.relative,
-        "ulp": found.ulp,
-    }
+def _element(found: Element) -> ElementOut:
+    return ElementOut(
+        found.index,
+        exact(found.reference),
+        "" if found.candidate is None else exact(found.candidate),
+        found.difference,
+        found.relative,
+        found.ulp,
+    )
 
 
 def _number(text: str | None) -> int | float | None:

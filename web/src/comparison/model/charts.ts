@@ -1,6 +1,6 @@
 import type { Status } from "../../status";
 import { brief, type Num, toNumber } from "./row_text";
-import type { Histogram, RowLine } from "./types";
+import type { Histogram, RowLine } from "../../api/types";
 
 /** One point of the error over depth; NaN and infinite errors stay what they are. */
 export interface DepthPoint {

@@ -1,4 +1,4 @@
-import type { Edits, TensorLine } from "./types";
+import type { Edits, TensorLine } from "../../api/types";
 
 export const NO_EDITS: Edits = { pairs: [], dropped: [], layouts: [], layer_offset: null };
 

@@ -1,4 +1,4 @@
-import type { RowLine } from "./types";
+import type { RowLine } from "../../api/types";
 
 /** Where rows of an earlier result stand in a new one; null for one that is gone. Tensors are known by their keys. */
 export function moved(before: readonly RowLine[], after: readonly RowLine[]): (index: number) => number | null {

@@ -1,5 +1,5 @@
 import { asNumber, count, counted, metric, NOTHING, type Num, percent, shape } from "../../format";
-import type { Metrics, Note, Pair, Required, RowLine, Summary, Tolerance, Verdict } from "./types";
+import type { Metrics, Note, Pair, Required, RowLine, Summary, Tolerance, Verdict } from "../../api/types";
 
 export type { Num };
 

@@ -1,5 +1,5 @@
 import { type Status, STATUSES } from "../../status";
-import type { RowLine } from "./types";
+import type { RowLine } from "../../api/types";
 import { type Num, toNumber } from "./row_text";
 
 /** What the user asked to see; an empty set or text asks for everything. */

@@ -1,5 +1,5 @@
 import { toNumber } from "./row_text";
-import type { Divergence, Head, Judged, JudgeIn, RowLine, Summary, Verdict } from "./types";
+import type { Divergence, Head, Judged, JudgeIn, RowLine, Summary, Verdict } from "../../api/types";
 
 /** What the tolerance panel holds, as typed: numbers may be unfinished. */
 export interface RuleText {

@@ -1,7 +1,7 @@
 import { SvelteMap } from "svelte/reactivity";
 import { sentence, wasAborted } from "../../api/client";
-import { rowDetail } from "../api";
-import type { RowDetail } from "../model/types";
+import { provider } from "../../api/provider";
+import type { RowDetail } from "../../api/types";
 
 export type Loaded = { readonly detail: RowDetail } | { readonly error: string } | "loading";
 
@@ -25,7 +25,7 @@ export class Details {
     this.#known.set(index, "loading");
     const { signal } = this.#abort;
     try {
-      this.#known.set(index, { detail: await rowDetail(this.#id, index, signal) });
+      this.#known.set(index, { detail: await provider.rowDetail(this.#id, index, signal) });
     } catch (error) {
       if (!wasAborted(error)) this.#known.set(index, { error: sentence(error) });
     }

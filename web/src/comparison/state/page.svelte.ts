@@ -5,7 +5,7 @@ import { withLayout, withoutPair, withPair } from "../model/edits";
 import { outcome, type Outcome } from "../model/tolerance";
 import { moved, stepTo, type Trail } from "../model/history";
 import { type Item, rowId } from "../model/table";
-import type { Edits, JudgedRow, RowLine } from "../model/types";
+import type { Edits, JudgedRow, RowLine } from "../../api/types";
 import { Details } from "./details.svelte";
 import { PairingEdits } from "./pairing.svelte";
 import { Run } from "./run.svelte";

@@ -1,9 +1,9 @@
 import { sentence } from "../../api/client";
 import type { Entry } from "../../api/types";
 import { toasts } from "../../toasts.svelte";
-import { edits, putEdits } from "../api";
+import { provider } from "../../api/provider";
 import { NO_EDITS } from "../model/edits";
-import type { Edits } from "../model/types";
+import type { Edits } from "../../api/types";
 
 /** What was paired by hand, and the way back. */
 export class PairingEdits {
@@ -26,7 +26,7 @@ export class PairingEdits {
 
   async load(): Promise<void> {
     try {
-      this.edits = await edits(this.#id);
+      this.edits = await provider.edits(this.#id);
     } catch (error) {
       this.problem = sentence(error);
     }
@@ -47,7 +47,7 @@ export class PairingEdits {
     this.busy = true;
     this.problem = null;
     try {
-      this.#started(await putEdits(this.#id, changed));
+      this.#started(await provider.putEdits(this.#id, changed));
       this.edits = changed;
       return true;
     } catch (error) {

@@ -1,6 +1,6 @@
 import { ApiError, sentence, wasAborted } from "../../api/client";
 import { provider } from "../../api/provider";
-import type { Entry, FirstRow, Head, Progress, RowLine } from "../model/types";
+import type { Entry, FirstRow, Head, Progress, RowLine } from "../../api/types";
 
 /** A comparison as the server has it: followed while it runs, read when it is done. */
 export class Run {

@@ -1,6 +1,6 @@
 import { router } from "../../router.svelte";
 import { COLLAPSED, EVERYTHING, EXPANDED, type Filter, filtered, type Folding, fromQuery, type GroupBy, grouped, groupTitles, isActive, type Item, listed, rowId, type Sort, sorted, toQuery, type ViewQuery, withGroup } from "../model/table";
-import type { RowLine } from "../model/types";
+import type { RowLine } from "../../api/types";
 
 /** The lines on screen: what is filtered, how it is grouped and sorted, what is open, and where the focus is. */
 export class Table {

@@ -1,10 +1,19 @@
 import { sentence, wasAborted } from "../../api/client";
 import { router } from "../../router.svelte";
-import { download, judge, tolerancesFile } from "../api";
+import { provider } from "../../api/provider";
 import { DEFAULT_RULE, fromRuleQuery, judgeRequest, passingRules, ruleOf, type RuleText, sameRule, toRuleQuery } from "../model/tolerance";
-import type { Head, Judged, RowLine } from "../model/types";
+import type { Head, Judged, RowLine } from "../../api/types";
 
 const SETTLED = 150;
+
+/** Hands a text to the browser as a file to keep. */
+function download(name: string, text: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
 
 /** Tolerances tried on the page. `judged` is null while those of the comparison hold. */
 export class Tolerances {
@@ -52,9 +61,9 @@ export class Tolerances {
     try {
       const usual = judgeRequest({ ...DEFAULT_RULE, equalNan: this.base.equalNan });
       if (typeof usual === "string") return;
-      for (const rule of passingRules(await judge(this.#id, usual), rows, this.base.equalNan)) {
+      for (const rule of passingRules(await provider.judge(this.#id, usual), rows, this.base.equalNan)) {
         const request = judgeRequest(rule);
-        if (typeof request !== "string" && (await judge(this.#id, request)).summary.mismatch === 0) found.push(rule);
+        if (typeof request !== "string" && (await provider.judge(this.#id, request)).summary.mismatch === 0) found.push(rule);
       }
       this.passing = found;
     } catch (error) {
@@ -66,7 +75,7 @@ export class Tolerances {
     const request = judgeRequest(this.text);
     try {
       if (typeof request === "string") this.problem = request;
-      else download("tolerances.toml", await tolerancesFile(this.#id, request));
+      else download("tolerances.toml", await provider.tolerancesFile(this.#id, request));
     } catch (error) {
       this.problem = sentence(error);
     }
@@ -88,7 +97,7 @@ export class Tolerances {
     const abort = new AbortController();
     this.#abort = abort;
     try {
-      this.judged = await judge(this.#id, request, abort.signal);
+      this.judged = await provider.judge(this.#id, request, abort.signal);
     } catch (error) {
       if (!wasAborted(error) && !abort.signal.aborted) this.problem = sentence(error);
     }

@@ -1,8 +1,9 @@
 /** What the charts of a distribution draw: histograms of several sides over one axis, and sides against each other. */
-import type { Histogram, Scattered } from "../api";
+import type { Scattered } from "../../api/row_values";
+import type { BinnedValues } from "../../api/types";
 
 /** Bars for a chart: the middles of the bins, which all share, then the counts of each side. */
-export function barsOf(histograms: readonly Histogram[]): [number[], ...number[][]] | null {
+export function barsOf(histograms: readonly BinnedValues[]): [number[], ...number[][]] | null {
   const edges = histograms.find((one) => one.counts.length)?.edges;
   if (!edges) return null;
   const middles = edges.slice(1).map((edge, bin) => (edge + (edges[bin] ?? edge)) / 2);

@@ -2,7 +2,7 @@
 import { metric } from "../../format";
 import { colourOf } from "../../theme.svelte";
 import { distance } from "./difference";
-import type { Values } from "./values";
+import type { Values } from "../../api/values";
 
 export type Rgb = readonly [number, number, number];
 

@@ -1,5 +1,5 @@
 /** What there is to say about one element: both values, and how far apart they are. */
-import { exactText, magnitudeOrValue, type Exact } from "./values";
+import { exactText, magnitudeOrValue, type Exact } from "../../api/values";
 
 export interface Apart {
   reference: string;

@@ -1,5 +1,5 @@
 /** Two sides laid side by side by hand: which dimensions of each are shown, and where the others are held. */
-import type { MappingPart } from "../api";
+import type { MappingPart } from "../../api/types";
 import { clamp } from "./slice_view";
 
 export interface Held {

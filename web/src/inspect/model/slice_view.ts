@@ -1,4 +1,5 @@
-import type { Values } from "./values";
+import type { Part } from "../../api/types";
+import type { Values } from "../../api/values";
 
 /** Which part of a tensor is looked at: where each dimension is held, and which one or two of them are shown. */
 export type Arrangement = "grid" | "list" | "flat";
@@ -111,9 +112,6 @@ export function walkedTo(look: Looking, shape: readonly number[], element: reado
   look.shown.forEach((dim, place) => (next[dim] = (next[dim] ?? 0) + (steps[place] ?? 0)));
   return next.every((at, dim) => at >= 0 && at < (shape[dim] ?? 1)) ? next : null;
 }
-
-/** What the server cuts: `at` with the window of each shown dimension (`0,3,0:16,:`), or a run of the flattened elements. */
-export type Part = { at: string } | { flat: string };
 
 export function partText(look: Looking, shape: readonly number[]): Part {
   if (look.arrangement === "flat") return { flat: `${look.flatStart}:${look.flatStart + look.flatCount}` };

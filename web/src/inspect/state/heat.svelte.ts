@@ -1,10 +1,11 @@
 /** The plane behind three linked heat maps: which part is on screen, and its cells. */
 import { sentence } from "../../api/client";
-import type { RowAddress, SideName } from "../api";
+import type { RowValues } from "../../api/row_values";
+import type { SideName } from "../../api/types";
 import type { Looking } from "../model/slice_view";
 import { signed } from "../model/difference";
 import type { Raster, Viewport } from "../model/raster";
-import type { Values } from "../model/values";
+import type { Values } from "../../api/values";
 import { Latest } from "./latest";
 
 export type Panel = SideName | "difference" | "third_difference";
@@ -24,15 +25,15 @@ export class Heat {
   problem = $state<string | null>(null);
   loading = $state(false);
   readonly #latest = new Latest();
-  readonly #address: RowAddress;
+  readonly #values: RowValues;
   readonly #panels: readonly Panel[];
   #loaded = "";
   /** The plane that the viewport belongs to, and the part of the tensor that the rasters show. */
   #size = "";
   #part = "";
 
-  constructor(address: RowAddress, panels: readonly Panel[]) {
-    this.#address = address;
+  constructor(values: RowValues, panels: readonly Panel[]) {
+    this.#values = values;
     this.#panels = panels;
   }
 
@@ -82,7 +83,7 @@ export class Heat {
   async #cells(look: Looking, shape: readonly number[], view: Viewport, aligned: boolean, signal: AbortSignal): Promise<Rasters> {
     const at = cutText(look, shape, view);
     const sides = this.#panels.filter((panel): panel is SideName => !OTHER[panel]);
-    const values = await Promise.all(sides.map((side) => this.#address.slice(side, aligned ? "aligned" : "original", { at }, signal)));
+    const values = await Promise.all(sides.map((side) => this.#values.slice(side, aligned ? "aligned" : "original", { at }, signal)));
     const of = Object.fromEntries(sides.map((side, place) => [side, values[place]])) as Record<SideName, Values>;
     return Object.fromEntries(this.#panels.map((panel) => [panel, rasterOf(numbersOf(panel, of), look, view)]));
   }
@@ -91,7 +92,7 @@ export class Heat {
     const at = cutText(look, shape, view);
     const turned = isTurned(look);
     const [rows, columns] = turned ? [pixels.columns, pixels.rows] : [pixels.rows, pixels.columns];
-    const rasters = await Promise.all(this.#panels.map((panel) => this.#address.overview(panel, at, rows, columns, signal)));
+    const rasters = await Promise.all(this.#panels.map((panel) => this.#values.overview(panel, at, rows, columns, signal)));
     return Object.fromEntries(this.#panels.map((panel, place) => [panel, turned ? transposed(rasters[place] as Raster) : rasters[place]]));
   }
 }

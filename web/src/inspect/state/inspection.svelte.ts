@@ -1,16 +1,18 @@
 /** One open inspector: what is looked at, and the values that are there. */
 import { sentence } from "../../api/client";
 import { router } from "../../router.svelte";
-import { type Layout, RowAddress, type SideName } from "../api";
+import { provider } from "../../api/provider";
+import type { RowValues } from "../../api/row_values";
+import type { Layout, SideName } from "../../api/types";
 import { firstLook, flatOf, fromQuery, indexOf, type Looking, moved, partText, planeText, showing, toQuery, withShown } from "../model/slice_view";
-import type { Values } from "../model/values";
+import type { Values } from "../../api/values";
 import type { Heat } from "./heat.svelte";
 import { Latest } from "./latest";
 
 export type Sides = Partial<Record<SideName, Values>>;
 
 export class Inspection {
-  readonly address: RowAddress;
+  readonly values: RowValues;
   layout = $state.raw<Layout | null>(null);
   look = $state.raw<Looking>(firstLook([]));
   /** Values of the window on screen, and the look they belong to. */
@@ -34,8 +36,8 @@ export class Inspection {
   #shownPart = "";
 
   constructor(comparison: string, row: number) {
-    this.address = new RowAddress(comparison, row);
-    this.address.onchanged = (side) => (this.changed = [...new Set([...this.changed, side])]);
+    this.values = provider.rowValues(comparison, row);
+    this.values.onchanged = (side) => (this.changed = [...new Set([...this.changed, side])]);
   }
 
   /** The shape sliders go over: the aligned one, or that of the one side that is looked at. */
@@ -65,7 +67,7 @@ export class Inspection {
 
   /** The address that opens this slice again. */
   get link(): string {
-    const { comparison, row } = this.address;
+    const { comparison, row } = this.values;
     return router.link(`/c/${encodeURIComponent(comparison)}/row/${row}?view=values&at=${toQuery(this.look, this.shape)}`);
   }
 
@@ -75,7 +77,7 @@ export class Inspection {
 
   async open(query: string | null): Promise<void> {
     try {
-      this.layout = await this.address.layout();
+      this.layout = await this.values.layout();
       this.changed = this.layout.changed;
       this.alone = this.layout.reference ? "reference" : "candidate";
       this.look = this.#movedBy(this.#early, fromQuery(query, this.shape) ?? this.#startingLook());
@@ -177,7 +179,7 @@ export class Inspection {
     const space = this.layout?.aligned ? "aligned" : "original";
     const part = partText(look, this.shape);
     const names = this.present;
-    const values = await Promise.all(names.map((side) => this.address.slice(side, space, part, signal)));
+    const values = await Promise.all(names.map((side) => this.values.slice(side, space, part, signal)));
     return Object.fromEntries(names.map((side, place) => [side, values[place]]));
   }
 }
