@@ -43,9 +43,11 @@ def test_progress_names_the_stage_and_the_first_divergence_so_far(monkeypatch: p
     assert "first divergence so far: layers.2.[red]ln_1" in seen
 
 
-def test_a_stage_that_cannot_be_counted_shows_no_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    last = shown(monkeypatch, Terminal(), STEPS).rpartition("looking for causes")[2]
-    assert "%" not in last.replace("0%", "")
+def test_a_stage_that_cannot_be_counted_shows_no_share_and_no_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    last = shown(monkeypatch, Terminal(), STEPS).partition("looking for causes")[2]
+    assert "first divergence so far" not in last
+    assert "%" not in last
+    assert ":" not in last
 
 
 def test_nothing_is_drawn_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,8 +106,10 @@ def comparison_progress() -> Iterator[Callable[[StageProgress], None]]:
 
         def show(progress: StageProgress) -> None:
             stop_if_interrupted(progress.done, progress.total)
-            if str(progress.stage) != bar.tasks[0].description:  # its own clock, or the time left would be nonsense
-                bar.reset(task, description=str(progress.stage), total=None)
+            nonlocal task
+            if str(progress.stage) != bar.tasks[0].description:  # with its own clock, for an honest estimate
+                bar.remove_task(task)
+                task = bar.add_task(str(progress.stage), total=None, first="")
             first = f"first divergence so far: {escape(shown(progress.first))}" if progress.first else ""
             bar.update(task, completed=progress.done, total=progress.total or None, first=first)
 
