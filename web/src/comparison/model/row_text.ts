@@ -1,4 +1,5 @@
 import { asNumber, count, counted, metric, NOTHING, type Num, percent, shape } from "../../format";
+import { differingPart, halves } from "../../names";
 import type { Metrics, Note, Pair, Required, RowLine, Summary, Tolerance, Verdict } from "../../api/types";
 
 export type { Num };
@@ -118,7 +119,7 @@ export interface Cells {
   /** The rest of the key in two: where there is no room the first gives way, so that a name is cut in its middle. */
   readonly start: string;
   readonly end: string;
-  /** The candidate's own name, where it has another. */
+  /** What is other about the candidate's name, where it has another. */
   readonly other: string | null;
   readonly title: string;
   readonly op: string | null;
@@ -137,18 +138,6 @@ export interface Cells {
   readonly cause: string | null;
 }
 
-/** The end of a name that is never cut; shorter names have no start. */
-const KEPT = 20;
-
-/** Cuts a name before a dot near its end, so that both parts can be read. */
-function halves(name: string): readonly [string, string] {
-  if (name.length <= KEPT) return ["", name];
-  const from = name.length - KEPT;
-  const dot = name.slice(from).search(/[._:/]/);
-  const at = dot >= 0 && dot < KEPT / 2 ? from + dot : from;
-  return [name.slice(0, at), name.slice(at)];
-}
-
 export function cellsOf(row: RowLine, groupPrefix = ""): Cells {
   const prefix = row.key.startsWith(groupPrefix) ? groupPrefix : "";
   const [start, end] = halves(row.key.slice(prefix.length));
@@ -158,7 +147,7 @@ export function cellsOf(row: RowLine, groupPrefix = ""): Cells {
     prefix,
     start,
     end,
-    other,
+    other: other === null ? null : differingPart(other, row.key),
     title: other === null ? row.key : `${row.key}\ncandidate: ${other}`,
     op: row.op,
     recipe: row.recipe,

@@ -18,6 +18,15 @@ const BLANK = {
 const row = (index, key, fields = {}) => ({ ...BLANK, index, key, name: key, ...fields });
 const keys = (rows) => rows.map((item) => item.key);
 
+test("a candidate's name is shown by what is other about it", () => {
+  const cut = (key, candidate_name) => cellsOf(row(0, key, { candidate_name })).other;
+  assert.equal(cut("text.encoder.layer.4.output.dense.bias:param", "text.encoder.layer.3.output.dense.bias:param"), "…layer.3…");
+  assert.equal(cut("layers.4.q", "layers.3.q"), "layers.3…");
+  assert.equal(cut("layers.4:in.0", "layers.3:in.0"), "layers.3…");
+  assert.equal(cut("layers.0.attn.q_proj", "blk.0.attn_q"), "blk.0.attn_q");
+  assert.equal(cut("a.b", "a.b.c"), "a.b.c");
+});
+
 test("numbers keep what matters of them", () => {
   assert.deepEqual([0.000949859, 1.04e-9, 0, 2, -0.5, "nan", "-inf", null].map((value) => brief(value)), ["0.00095", "1.04e-9", "0", "2", "-0.5", "nan", "-inf", "–"]);
   assert.equal(precise(1234567), "1,234,567");
