@@ -115,6 +115,21 @@ def test_a_sigmoid_near_0_is_right_to_a_step_of_1(tmp_path: Path, step: float, v
     assert found.verdict == verdict
 
 
+@pytest.mark.parametrize(("error", "verdict"), [(0.0, "match"), (1e-6, "mismatch")])
+def test_a_kernels_own_rounding_needs_no_proof_of_what_came_before(tmp_path: Path, error: float, verdict: str) -> None:
+    """What comes before cannot be computed again; exact results of both sides' inputs tell whether it matters."""
+
+    def side(path: Path, error: float, step: float) -> Trace:
+        made = nn.Sequential(Unknown(error), nn.Sigmoid(), nn.Flatten(0))
+        signs = torch.where(VALUES > 0, 1.0, -1.0)
+        made[1].register_forward_hook(lambda module, given, result: result + step * signs)
+        return captured(made, path, VALUES - 13.0)
+
+    found = fd.compare(side(tmp_path / "r", 0.0, 0.0), side(tmp_path / "c", error, 2.0**-23))
+    assert row_of(found, "0").status == "match"
+    assert found.verdict == verdict
+
+
 def test_wrong_weights_are_found_in_another_precision(tmp_path: Path) -> None:
     made = change(model(shuffled=True, dtype=torch.bfloat16), "layers.1.attn.qkv!weight")
     found = fd.compare(trace(model(), tmp_path / "r"), trace(made, tmp_path / "c"))

@@ -14,7 +14,9 @@ from firstdiff.locate import MeasuredPair, Replays, RowGraph
 from firstdiff.schema import FailedPart, Isolated, Metrics, Note, Systematic
 
 _FOR_ALARMS = 0.25  # of the time, kept for rows that differ and that nothing before them explains
-_FOR_PROOFS = 2.0  # times the time, to prove that an alarm is nothing but rounding of operations there was no time for
+# times the time, to prove that an alarm is nothing but rounding of operations there was no time for; estimates of what
+# that costs are high, and where an error was seen before an alarm nothing is to be proven
+_FOR_PROOFS = 15.0
 # times a limit that a row may be beyond if its operation introduced nothing, but not all before it could be computed
 # again: an error that was made unseen, and grows, gets past that
 _SLIGHT = 4.0
@@ -76,6 +78,7 @@ class Isolation:
         self._introduced: set[int] = set()
         self._tainted: set[int] = set()
         self._unproven: set[int] = set()
+        self._only_rounded: set[int] = set()
         self._cast: dict[int, bool] = {}
         self._stepped: list[str] = []
         self._any_by_default = any(row.tolerance is not None and row.tolerance.rule == "default" for row in graph.rows)
@@ -126,7 +129,7 @@ class Isolation:
     def _combined(self, place: int, row: MeasuredPair, systematic: Systematic, alone: Isolated) -> MeasuredPair:
         excused = place not in self._tainted and not _certain(row)
         if row.differs and excused and place in self._unproven and not _is_slight(systematic):
-            excused = alone.status == "match" and self._prove(place)
+            excused = alone.status == "match" and (self._only_rounds(place, row) or self._prove(place))
         if alone.status == "match" and row.differs and excused:
             share = row.metrics.rel_l2 if row.metrics and row.metrics.rel_l2 is not None else 0.0
             return _excused(
@@ -141,6 +144,25 @@ class Isolation:
             systematic = replace(systematic, failed=(part,), note=None)
             return replace(row, status="mismatch", reason=part.text, systematic=systematic)
         return row
+
+    def _only_rounds(self, place: int, row: MeasuredPair) -> bool:
+        """True for a row that differs by its operation's own rounding, as a sigmoid near 0, and for copies of it.
+
+        Exact results of what both sides were given are near, so that nothing before it can be the reason.
+        """
+        fed = [at for at in self._graph.compared[place].rows if at < place]
+        copied = (at for at in fed if at in self._only_rounded)
+        if any(_as_near(row.metrics, self._rows[at].metrics, times=1.0) for at in copied):
+            self._only_rounded.add(place)
+            return True
+        cost = 2 * self._replays.operation_cost(place)
+        if cost > self._left_for_proofs or any(self._rows[at].status != "match" for at in fed):
+            return False
+        self._left_for_proofs -= cost
+        if not self._replays.inherits_nothing(place):
+            return False
+        self._only_rounded.add(place)
+        return True
 
     def _over_a_step(self, place: int, row: MeasuredPair, alone: Isolated) -> MeasuredPair:
         """Excuse whole numbers that are what the candidate's own inputs give, where nothing before made an error.
@@ -323,12 +345,12 @@ def _share(row: MeasuredPair) -> float:
     return share if share is not None and isfinite(share) else 0.0
 
 
-def _as_near(metrics: Metrics | None, known: Metrics | None) -> bool:
+def _as_near(metrics: Metrics | None, known: Metrics | None, times: float = _OPTIMIZED) -> bool:
     """True if a row differs by little more than one that is known to be right, as a whole and in each element."""
     if metrics is None or known is None:
         return False
     pairs = ((metrics.rel_l2, known.rel_l2), (metrics.max_abs, known.max_abs))
-    return all(one is not None and other is not None and one <= _OPTIMIZED * other for one, other in pairs)
+    return all(one is not None and other is not None and one <= times * other for one, other in pairs)
 
 
 def _coarsest_name(rows: Sequence[MeasuredPair]) -> str:
