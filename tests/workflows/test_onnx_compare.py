@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 from onnx import numpy_helper
+from onnxruntime.transformers.float16 import convert_float_to_float16
 from torch import nn
 
 import firstdiff as fd
@@ -206,6 +208,70 @@ def test_a_wrong_weight_is_found_in_files_exported_elsewhere(
     assert found.verdict == "mismatch"
     assert found.comparison.first_divergence is not None
     assert found.comparison.first_divergence.name == "blocks.1.q"
+
+
+def fused(file: Path, path: Path) -> None:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(path)
+    onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+
+
+def in_float16(file: Path, path: Path) -> None:
+    onnx.save_model(convert_float_to_float16(onnx.load(file)), path)
+
+
+@pytest.mark.parametrize("convert", [fused, in_float16])
+def test_values_that_a_converter_took_away_have_no_partner(
+    tmp_path: Path, convert: Callable[[Path, Path], None]
+) -> None:
+    """Folded embeddings and sums inside a fused norm are not there; what looks like them is something else."""
+
+    class Norms(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.types = nn.Embedding(2, 32)
+            self.dense = nn.Linear(32, 32)
+            self.norm = nn.LayerNorm(32)
+            nn.init.normal_(self.dense.bias, std=0.003)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = x + self.types(torch.zeros(x.shape[:2], dtype=torch.int64))
+            return self.norm(self.dense(x) + x)
+
+    torch.manual_seed(0)
+    made, x = Norms().eval(), torch.randn(1, 8, 32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(made, (x,), tmp_path / "model.onnx", dynamo=True, external_data=False, verbose=False)
+    convert(tmp_path / "model.onnx", tmp_path / "converted.onnx")
+    found = compare_onnx(made, x, tmp_path / "converted.onnx")
+    assert found.verdict == "match"
+    assert sum(pair.status == "match" for pair in found.comparison.pairs) > 2
+
+
+def test_a_wrong_weight_of_a_fused_product_is_found_at_its_node(tmp_path: Path) -> None:
+    """The runtime flattens around the product, and gives it no module."""
+    torch.manual_seed(0)
+    layers = nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32), nn.LayerNorm(32)
+    made, x = nn.Sequential(*layers).eval(), torch.randn(1, 8, 32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(made, (x,), tmp_path / "model.onnx", dynamo=True, external_data=False, verbose=False)
+    fused(tmp_path / "model.onnx", tmp_path / "fused.onnx")
+    proto = onnx.load(tmp_path / "fused.onnx")
+    product = next(node for node in reversed(proto.graph.node) if node.op_type in ("Gemm", "MatMul"))
+    weight = next(tensor for tensor in proto.graph.initializer if tensor.name == product.input[1])
+    array = numpy_helper.to_array(weight).copy()
+    array[3] *= 1.5
+    weight.CopyFrom(numpy_helper.from_array(array, weight.name))
+    onnx.save_model(proto, tmp_path / "wrong.onnx")
+    found = compare_onnx(made, x, tmp_path / "wrong.onnx")
+    assert found.node is not None
+    assert found.node.value == product.output[0]
+    assert found.comparison.first_divergence is not None
+    assert found.comparison.first_divergence.name == "2"
 
 
 def test_what_does_not_fit_is_said(exported: tuple[Path, OnnxComparison], tmp_path: Path) -> None:

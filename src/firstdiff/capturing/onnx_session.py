@@ -148,6 +148,17 @@ def check_inputs(model: OnnxModel, inputs: Mapping[str, Any]) -> dict[str, np.nd
     return found
 
 
+def as_taken(model: OnnxModel, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Inputs of a model; real numbers in the type that it takes, where a converter has made that another one."""
+    kinds = {item.name: _dtype_of(item.type.tensor_type.elem_type) for item in model.proto.graph.input}
+    return {name: _in_type(array, kinds.get(name)) for name, array in inputs.items()}
+
+
+def _in_type(array: np.ndarray, wanted: np.dtype | None) -> np.ndarray:
+    real = wanted is not None and dtypes.kind_of(wanted) == dtypes.kind_of(array.dtype) == "float"
+    return array.astype(wanted) if real else array
+
+
 def _check_input(path: Path, item: onnx.ValueInfoProto, array: np.ndarray, taken: str) -> None:
     kind = item.type.tensor_type
     if not item.type.HasField("tensor_type"):

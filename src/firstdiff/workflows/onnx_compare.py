@@ -14,6 +14,7 @@ import numpy as np
 from firstdiff.capturing import capture, capture_onnx
 from firstdiff.capturing.factory import called_without_gradients
 from firstdiff.capturing.onnx_file import OnnxModel, need_onnx, open_model
+from firstdiff.capturing.onnx_session import as_taken
 from firstdiff.comparing import compare
 from firstdiff.errors import FirstdiffError, UsageError
 from firstdiff.readers import open_trace
@@ -170,7 +171,7 @@ def _feeds(model: OnnxModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> d
     arrays = {name: value.detach().cpu().numpy() for name, value in tensors.items() if isinstance(value, torch.Tensor)}
     names = [item.name for item in model.proto.graph.input if item.name not in model.weights]
     if set(names) <= set(arrays):
-        return {name: arrays[name] for name in names}
+        return as_taken(model, {name: arrays[name] for name in names})
     rest = [name for name in names if name not in arrays]
     others = [array for name, array in arrays.items() if name not in names]
     if len(rest) > len(others):
@@ -178,7 +179,8 @@ def _feeds(model: OnnxModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> d
             f"{model.path} takes {', '.join(names) or 'nothing'}, and the torch model is given {', '.join(arrays)}; "
             "give one array for each"
         )
-    return {name: arrays[name] for name in names if name in arrays} | dict(zip(rest, others, strict=False))
+    given = {name: arrays[name] for name in names if name in arrays} | dict(zip(rest, others, strict=False))
+    return as_taken(model, given)
 
 
 def _completed(known: ModuleValues, noted: ModuleValues) -> ModuleValues:
@@ -252,18 +254,35 @@ def _node_beside(own: Trace, graph: Trace) -> GraphNode | None:
     """The first node of a file that differs from what torch exports here; None where that says nothing."""
     beside = compare(own, graph, allow_missing=True, allow_extra=True)
     first = beside.first_divergence
-    pair = beside.pairs[first.pair] if first is not None else None
-    if first is None or first.origin != "introduced" or pair is None or pair.candidate is None:
+    if first is None or first.origin != "introduced":
         return None
-    wrong = next((item for item in graph if str(item.key) == pair.candidate.name), None)
-    if wrong is None or wrong.record.role != "output":
-        return None
-    cause = beside.diagnosis[0] if beside.diagnosis else None
-    compared = {other.candidate.name for other in beside.pairs if other.reference and other.candidate}
+    by_key = {str(item.key): item for item in graph}
     by_seq = {item.record.seq: item for item in graph}
-    fed = [by_seq[seq] for seq in wrong.record.sources if seq in by_seq]
-    exact = all(str(item.key) in compared or _is_of_weights(item, by_seq) for item in fed)
-    return replace(_node(wrong, exact=exact), cause=cause)
+    compared = {pair.candidate.name: pair for pair in beside.pairs if pair.reference and pair.candidate}
+    for pair in beside.pairs[first.pair :]:
+        if pair.status != "mismatch" or pair.origin != "introduced" or pair.candidate is None:
+            continue
+        given = by_key.get(pair.candidate.name)
+        if given is None or given.record.role != "output":
+            return None
+        meant = next((item for item in own if pair.reference and str(item.key) == pair.reference.name), given)
+        wrong = given if meant.record.op == given.record.op else _computing(given, by_seq)
+        known = compared.get(str(wrong.key))
+        if wrong is not given and known is not None and known.status == "match":
+            continue  # a copy of what is right differs only if it was paired with something else
+        fed = [by_seq[seq] for seq in wrong.record.sources if seq in by_seq]
+        exact = all(str(item.key) in compared or _is_of_weights(item, by_seq) for item in fed)
+        return replace(_node(wrong, exact=exact), cause=pair.diagnosis[0] if pair.diagnosis else None)
+    return None
+
+
+def _computing(item: Tensor, by_seq: Mapping[int | None, Tensor]) -> Tensor:
+    """The value of the node that computed what others only moved."""
+    while item.record.op in _MOVES and item.record.sources and (source := by_seq.get(item.record.sources[0])):
+        if source.record.role != "output":
+            break
+        item = source
+    return item
 
 
 def _is_of_weights(item: Tensor, by_seq: Mapping[int | None, Tensor]) -> bool:

@@ -16,6 +16,7 @@ from firstdiff.workflows.onnx_export import ModuleValues
 # a value this near, as a share of its length, is the same one whatever it is called
 _SAME = 1e-2
 _RIGHT = 1e-5  # what rounding leaves of a module's output
+_RIGHT_HALF = 8.0  # the same in eps of types with fewer digits
 _COMPARED = 1 << 16  # elements
 
 
@@ -44,13 +45,13 @@ class ModulePairing:
             self._settle(item, self._stated(item, outputs))
         for item in outputs:
             if item.record.seq not in self._found:
-                self._settle(item, self._by_content(item))
+                self._settle(item, self._by_content(item, outputs))
         for item in outputs:
             if item.record.seq not in self._found:
                 self._settle(item, self._between(item, outputs))
         for item in self._torch:
             if item.record.role == "input":
-                self._settle(item, self._input(item))
+                self._settle(item, self._input(item, outputs))
         chosen = [(item, self._found[item.record.seq]) for item in self._torch if item.record.seq in self._found]
         return [(_named(item.record, value.record), self._number[id(value)]) for item, value in chosen]
 
@@ -76,44 +77,68 @@ class ModulePairing:
         shaped = [self._by_name[name] for name in names if self._by_name[name].values().shape == item.values().shape]
         return shaped[0] if len(shaped) == 1 == len(own) else None
 
-    def _by_content(self, item: Tensor) -> Tensor | None:
+    def _by_content(self, item: Tensor, outputs: Sequence[Tensor]) -> Tensor | None:
+        """The value that holds nearly the same; none where it is only similar, and what comes next is right."""
         alike = [(distance(item, value), value) for value in self._by_shape[item.values().shape]]
         near = [(far, value) for far, value in alike if far < _SAME]
-        return min(near, key=lambda pair: pair[0])[1] if near else None
+        if not near:
+            return None
+        far, value = min(near, key=lambda pair: pair[0])
+        return None if far > _rounding(value) and self._is_right_around(item, _later(item, outputs)) else value
 
     def _between(self, item: Tensor, outputs: Sequence[Tensor]) -> Tensor | None:
         """The last value of its shape between its neighbours' values; none where the module around it is right.
 
         Then the value was folded into a constant or fused, and another one in its place would be called wrong.
         """
-        place = next(number for number, other in enumerate(outputs) if other is item)
-        if self._is_right_around(item, outputs[place + 1 :]):
+        if self._is_right_around(item, _later(item, outputs)):
             return None
+        parent = item.name.rpartition(".")[0]
+        elsewhere = [other for other in outputs if other is item or other.name.rpartition(".")[0] != parent]
+        return self._last_between(item, outputs) or self._last_between(item, elsewhere, unclaimed=True)
+
+    def _last_between(self, item: Tensor, outputs: Sequence[Tensor], *, unclaimed: bool = False) -> Tensor | None:
+        """The last value of a tensor's shape between those of its neighbours; siblings may be computed in any order."""
+        place = next(number for number, other in enumerate(outputs) if other is item)
         before = [self._found[other.record.seq] for other in outputs[:place] if other.record.seq in self._found]
         after = [self._found[other.record.seq] for other in outputs[place + 1 :] if other.record.seq in self._found]
         low = max((value.record.seq or 0 for value in before), default=-1)
         high = min((value.record.seq or 0 for value in after if (value.record.seq or 0) > low), default=1 << 62)
-        there = [value for value in self._by_shape[item.values().shape] if low < (value.record.seq or 0) < high]
+        claimed = {id(value) for value in self._found.values()} if unclaimed else set()
+        shaped = (value for value in self._by_shape[item.values().shape] if id(value) not in claimed)
+        there = [value for value in shaped if low < (value.record.seq or 0) < high]
         return there[-1] if there else None
 
     def _is_right_around(self, item: Tensor, later: Sequence[Tensor]) -> bool:
-        """True if the next module around a tensor's own gives what the graph has for it."""
-        around = (other for other in later if not other.name or item.name.startswith(f"{other.name}."))
+        """True if the next module around a tensor's own, or that it goes into, gives what the graph has for it."""
+        around = (other for other in later if not other.name or f"{item.name}.".startswith(f"{other.name}."))
         known = next((other for other in around if other.record.seq in self._found), None)
         known = known or next((other for other in reversed(later) if other.record.seq in self._found), None)
-        return known is not None and distance(known, self._found[known.record.seq or 0]) < _RIGHT
+        if known is None:
+            return False
+        value = self._found[known.record.seq or 0]
+        return distance(known, value) < _rounding(value)
 
-    def _input(self, item: Tensor) -> Tensor | None:
+    def _input(self, item: Tensor, outputs: Sequence[Tensor]) -> Tensor | None:
         """The value of the tensor that an input is, the one that the export says, or the one that holds the same."""
         sources = item.record.sources
         if len(sources) == 1 and not item.record.attrs.get("view") and sources[0] in self._found:
             return self._found[sources[0]]
-        same = self._by_content(item)
+        same = self._by_content(item, outputs)
         if same is not None:
             return same
         names = [name for name in self._known.inputs.get(item.name, ()) if name in self._by_name]
         shaped = [self._by_name[name] for name in names if self._by_name[name].values().shape == item.values().shape]
         return shaped[0] if len(shaped) == 1 else None
+
+
+def _later(item: Tensor, outputs: Sequence[Tensor]) -> list[Tensor]:
+    return [other for other in outputs if (other.record.seq or 0) > (item.record.seq or 0)]
+
+
+def _rounding(value: Tensor) -> float:
+    """What rounding leaves of a module's output that the graph has in this type, as a share of its length."""
+    return max(_RIGHT, _RIGHT_HALF * dtypes.eps_of(value.values().dtype))
 
 
 def distance(one: Tensor, two: Tensor) -> float:
