@@ -64,15 +64,19 @@ static inline NAME(Mask) NAME(is_new)(const NAME(Lines) *lines, NAME(Vector) x, 
     return (NAME(over)(lines, size, d) > 0) & ~((x == 0) & (d <= lines->at_zero));
 }
 
-/* Whether a whole block holds points over the lines. */
-static int NAME(has_new)(const NAME(Lines) *lines, const T *r, const T *c)
+/* A bit for every strip of a whole block that holds points over the lines. */
+static uint32_t NAME(mark_new)(const NAME(Lines) *lines, const T *r, const T *c)
 {
-    NAME(Mask) new = {0};
-    for (int step = 0; step < BLOCK; step += LANES) {
-        NAME(Vector) x = NAME(load)(r + step);
-        new |= NAME(is_new)(lines, x, NAME(load)(c + step) - x);
+    uint32_t marked = 0;
+    for (int strip = 0; strip < BLOCK; strip += STRIP) {
+        NAME(Mask) new = {0};
+        for (int step = strip; step < strip + STRIP; step += LANES) {
+            NAME(Vector) x = NAME(load)(r + step);
+            new |= NAME(is_new)(lines, x, NAME(load)(c + step) - x);
+        }
+        marked |= (uint32_t)NAME(any)(new) << strip / STRIP;
     }
-    return NAME(any)(new);
+    return marked;
 }
 
 /* Every sum and extreme in one loop: memory is asked for ahead of its use, and arithmetic runs while it comes.
@@ -96,7 +100,7 @@ __attribute__((noinline)) static Sums NAME(sum_chunk)(const T *r, const T *c, in
             NAME(add_to_extremes)(&few, x, d);
         }
         if (NAME(any)(NAME(over)(lines, few.least, few.top) > 0))
-            marked |= (uint32_t)NAME(has_new)(lines, r + at, c + at) << at / BLOCK;
+            marked |= NAME(mark_new)(lines, r + at, c + at) << at / STRIP;
         lanes.r += few.r;
         lanes.rr += few.rr;
         lanes.d += few.d;
@@ -108,7 +112,7 @@ __attribute__((noinline)) static Sums NAME(sum_chunk)(const T *r, const T *c, in
         lanes.top = NAME(larger)(few.top, lanes.top);
         lanes.least = NAME(smaller)(few.least, lanes.least);
     }
-    for (int64_t block = at / BLOCK; at < n; at += LANES) {
+    for (; at < n; at += LANES) {
         NAME(Vector) x = NAME(load_some)(r + at, n - at), d = NAME(load_some)(c + at, n - at) - x;
         NAME(add_to_sums)(&lanes, x, d);
         if (n - at < LANES) { /* what fills up a vector must not be an extreme */
@@ -116,7 +120,7 @@ __attribute__((noinline)) static Sums NAME(sum_chunk)(const T *r, const T *c, in
             d = NAME(load_part)(c + at, n - at, c[at]) - x;
         }
         NAME(add_to_extremes)(&lanes, x, d);
-        marked |= (uint32_t)NAME(any)(NAME(is_new)(lines, x, d)) << block;
+        marked |= (uint32_t)NAME(any)(NAME(is_new)(lines, x, d)) << at / STRIP;
     }
     return (Sums){.n = n, .r = NAME(total)(lanes.r), .rr = NAME(total)(lanes.rr), .d = NAME(total)(lanes.d),
                   .dd = NAME(total)(lanes.dd), .rd = NAME(total)(lanes.rd), .abs = NAME(total)(lanes.abs),
@@ -124,7 +128,7 @@ __attribute__((noinline)) static Sums NAME(sum_chunk)(const T *r, const T *c, in
                   .least = NAME(smallest)(lanes.least), .marked = marked};
 }
 
-/* Take the points of a block into the curve. */
+/* Take the points of a strip into the curve. */
 static void NAME(add_to_hull)(Scan *scan, const T *r, const T *c, int64_t n)
 {
     const Vector_double zero = {0};
@@ -240,8 +244,8 @@ static int NAME(add_finite)(Scan *scan, const T *r, const T *c, int64_t n, const
     NAME(add_side)(&figures->candidate, c, n, &candidate);
     NAME(add_peak)(figures, r, c, &sums, places, start);
     for (uint32_t marked = sums.top > 0 ? sums.marked : 0; marked; marked &= marked - 1) {
-        int64_t at = __builtin_ctz(marked) * BLOCK;
-        NAME(add_to_hull)(scan, r + at, c + at, n - at < BLOCK ? n - at : BLOCK);
+        int64_t at = __builtin_ctz(marked) * STRIP;
+        NAME(add_to_hull)(scan, r + at, c + at, n - at < STRIP ? n - at : STRIP);
     }
     if (sums.least == 0)
         figures->zeros += NAME(count_zeros)(r, n);

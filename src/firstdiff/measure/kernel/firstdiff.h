@@ -8,7 +8,8 @@ enum { FLOAT32, FLOAT64, BFLOAT16, FLOAT16 };
 enum { COUNT, SUM_R, SUM_RR, SUM_D, SUM_DD, SUM_RD, LARGEST, FIGURES }; /* of a row or a channel */
 
 #define CHUNK 1024        /* elements summed in their own type before they become float64 */
-#define BLOCK 128         /* elements of a chunk that are looked at again together */
+#define BLOCK 128         /* elements of a chunk that are held to the curve together */
+#define STRIP 32          /* elements that are looked at again together */
 #define CHANNEL_ROOM 4    /* numbers behind the last channel, so that vectors may end there */
 #define CORNERS 64        /* of the envelope's curve at most */
 #define PERIOD 65536      /* of so many elements ... */

@@ -33,7 +33,7 @@
 
 static const double ONES[4] = {1, 1, 1, 1};
 
-/* Of a chunk. `least`: the smallest |r|; `marked`: a bit for every block in which something may be over the curve */
+/* Of a chunk. `least`: the smallest |r|; `marked`: a bit for every strip in which something may be over the curve */
 typedef struct {
     int64_t n;
     double r, rr, d, dd, rd, rc, abs, top, low, high, least;

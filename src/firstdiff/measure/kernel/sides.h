@@ -149,6 +149,8 @@ static int64_t NAME(count_nonfinite)(Figures *figures, const T *r, const T *c, i
     NAME(Mask) nan_r = {0}, nan_c = {0}, inf_r = {0}, inf_c = {0}, both_nan = {0}, equal_inf = {0}, mixed = {0};
     for (int64_t at = 0; at < n; at += LANES) { /* beyond the end there are zeros, which are finite */
         NAME(Vector) x = NAME(load_some)(r + at, n - at), y = NAME(load_some)(c + at, n - at);
+        __builtin_prefetch(r + at + AHEAD);
+        __builtin_prefetch(c + at + AHEAD);
         NAME(Mask) x_inf = NAME(absolute)(x) == INFINITY, y_inf = NAME(absolute)(y) == INFINITY;
         nan_r += x != x;
         nan_c += y != y;
@@ -184,11 +186,16 @@ static int64_t NAME(count_nonfinite)(Figures *figures, const T *r, const T *c, i
 static int64_t NAME(keep_finite)(const T *r, const T *c, int64_t n, T *kept_r, T *kept_c, uint16_t *places)
 {
     int64_t kept = 0;
-    for (int64_t i = 0; i < n; i++) {
-        kept_r[kept] = r[i];
-        kept_c[kept] = c[i];
-        places[kept] = (uint16_t)i;
-        kept += (r[i] - r[i]) + (c[i] - c[i]) == 0;
+    for (int64_t at = 0; at < n; at += LANES) {
+        NAME(Vector) x = NAME(load_some)(r + at, n - at), y = NAME(load_some)(c + at, n - at);
+        NAME(Mask) finite = (x - x) + (y - y) == 0;
+        int64_t end = n - at < LANES ? n : at + LANES;
+        for (int64_t i = at; i < end; i++) {
+            kept_r[kept] = r[i];
+            kept_c[kept] = c[i];
+            places[kept] = (uint16_t)i;
+            kept -= finite[i - at]; /* a true lane is -1 */
+        }
     }
     return kept;
 }
