@@ -98,10 +98,10 @@ def test_any_number_of_threads_gives_the_same_sums() -> None:
     tables = [sums_of(reference, reference + noise, threads=threads) for threads in (1, 2, 3)]
     for other in tables[1:]:
         assert other.total == tables[0].total
-        for ours, theirs in ((tables[0].rows, other.rows), (tables[0].channels, other.channels)):
-            assert ours is not None
-            assert theirs is not None
-            assert all(np.array_equal(getattr(ours, name), getattr(theirs, name)) for name in FIGURES)
+        for first, table in ((tables[0].rows, other.rows), (tables[0].channels, other.channels)):
+            assert first is not None
+            assert table is not None
+            assert all(np.array_equal(getattr(first, name), getattr(table, name)) for name in FIGURES)
 
 
 def test_windows_that_cut_rows_do_not_change_their_sums(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,9 +95,9 @@ def spread_between(reference: np.ndarray, other: np.ndarray) -> Spread | None:
         return None
     rows, others = _rows(reference), _rows(other)
     sums = _Sums(rows.shape[1])
-    for ours, theirs in zip(_blocks(rows), _blocks(others), strict=True):
-        usable = _usable(ours) & _usable(theirs)
-        sums.add(*(np.where(usable, block.astype(np.float64), 0) for block in (ours, theirs)))
+    for block, other_block in zip(_blocks(rows), _blocks(others), strict=True):
+        usable = _usable(block) & _usable(other_block)
+        sums.add(*(np.where(usable, part.astype(np.float64), 0) for part in (block, other_block)))
     return Spread(sums.of_difference(), sums.of_values(), dtypes.eps_of(reference.dtype))
 
 
