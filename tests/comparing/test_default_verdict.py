@@ -56,6 +56,27 @@ def test_mask_fillers_of_different_types_are_equal(dtype: type) -> None:
     assert pair.systematic.hidden == 64 * 26
 
 
+_FILLERS = {"f64": -1.7976931348623157e308, "f32": -3.4028234663852886e38, "f16": -65504.0, "-inf": -np.inf}
+_FILLERS |= {"-1e9": -1e9, "-1e4": -1e4}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64])
+@pytest.mark.parametrize("filler", _FILLERS.values(), ids=_FILLERS)
+@pytest.mark.parametrize("other", _FILLERS.values(), ids=_FILLERS)
+def test_masks_of_any_type_and_filler_that_hide_the_same_places_match(filler: float, other: float, dtype: type) -> None:
+    """Where nothing is hidden there are zeros, or whole numbers such as distances between tokens."""
+    hidden, less = (np.triu(np.ones((24, 24), bool), start) for start in (1, 3))
+    for seen in (0.0, -np.abs(np.subtract.outer(np.arange(24.0), np.arange(24.0)))):
+        with np.errstate(over="ignore"):
+            reference = np.where(hidden, filler, seen).astype(np.float32)
+            same, others = (np.where(places, other, seen).astype(dtype) for places in (hidden, less))
+        assert verdict(reference, same).status == "match"
+        moved = verdict(reference, others)
+        assert moved.status == "mismatch"
+        assert moved.reason is not None
+        assert "a mask hides other places" in moved.reason
+
+
 def test_an_error_beside_mask_fillers_is_seen() -> None:
     scores, other = VALUES.copy(), (VALUES * 1.05).astype(ml_dtypes.bfloat16)
     scores[:, 70:], other[:, 70:] = -1e9, -1e9

@@ -222,12 +222,13 @@ class PairComparison:
             self._dtypes[1][matched.match.candidate[0]] or sources[1].dtype,
         )
         scale = shown_deviation(sources[0], scan.reference)
-        exact = exact_kind(scan, sources, matched.first.key.role)
-        filled = None if exact else without_fillers(scan, sources)
+        filled = without_fillers(scan, sources)
         shown = filled.sources if filled and filled.sources else sources
         seen = scan if shown is sources else self._scan(shown)
+        # other masks are told by their places; fillers are whole numbers, too
+        exact = None if filled and shown is sources else exact_kind(seen, shown, matched.first.key.role)
         tolerance = tolerance_for(rules, matched.key, *types, scale, floor=tensor.record.floor, exact=exact)
-        if tolerance.rule != "default":
+        if tolerance.rule not in ("default", "exact"):
             shown, seen = sources, scan  # what is stated holds for every element
         figures = seen.measure(Allowed(tolerance.atol, tolerance.rtol), equal_nan=rules.equal_nan)
         figures = replace(figures, reference=scan.reference, candidate=scan.candidate)
