@@ -72,7 +72,10 @@ def tensor_pairs(variation: Variation, built: Built, folder: Path) -> Iterator[T
         if theirs is None and variation.join is not None:
             theirs = variation.join(arrays, ours.shape)
         found = [dtype for side in (tensor, *values) if (dtype := types.get(id(side))) is not None]
-        if theirs is None or not found or dtypes.kind_of(ours.dtype) != "float" or ours.size < 2:
+        if theirs is None or not found or ours.size < 2:
+            continue
+        # one kernel masks by true and false, another by numbers
+        if any(dtypes.kind_of(values.dtype) != "float" for values in (ours, theirs)):
             continue
         coarsest = max(found, key=dtypes.eps_of)
         yield TensorPair(_key(tensor), tensor.record.op, tensor.record.role, ours, theirs, coarsest)
