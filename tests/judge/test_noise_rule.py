@@ -13,7 +13,7 @@ from firstdiff.judge.noise_figures import (
     median,
     noise_figures,
     suspicious_rows,
-    worst_element,
+    worst_elements,
 )
 from firstdiff.judge.noise_rule import (
     HALF,
@@ -21,6 +21,7 @@ from firstdiff.judge.noise_rule import (
     judge_alone,
     judge_outputs,
     level_limit,
+    sentence_of,
     smallest_scale_seen,
     worst_part,
 )
@@ -45,8 +46,7 @@ def figures(reference: np.ndarray, candidate: np.ndarray, eps: float = EPS) -> N
     found = noise_figures(sums, eps)
     if found is None:
         return None
-    worst = worst_element(reference, candidate, sums.rows.sizes, sums.channels.sizes)
-    return found.with_element(worst / eps)
+    return found.with_worst(worst_elements(reference, candidate, sums.rows.sizes, sums.channels.sizes), eps)
 
 
 def judged(reference: np.ndarray, candidate: np.ndarray, upstream: float | None = None) -> NoiseVerdict:
@@ -74,7 +74,7 @@ def test_all_values_too_large_is_scale_and_says_by_how_much() -> None:
     verdict = judged(reference, noisy(1.02 * reference, 0.5))
     assert parts(verdict) == {"scale"}
     (failed,) = verdict.failed
-    assert failed.text.startswith("all values are 2.0 % too large; healthy bf16 runs stay within 0.")
+    assert sentence_of([failed], BF16).startswith("all values are 2.0 % too large; healthy bf16 runs stay within 0.")
     assert failed.figure == pytest.approx(0.02, rel=0.05)
     assert failed.limit < failed.figure
 
@@ -91,6 +91,25 @@ def test_a_constant_that_one_side_rounds_is_no_scale_error() -> None:
     for factor in (1 + eps, 1 - eps):
         candidate = (reference * np.float32(factor)).astype(np.float64)
         assert judge_outputs(figures(reference.astype(np.float64), candidate, eps), np.dtype(np.float32)).matches
+
+
+def test_a_gain_of_a_few_rows_or_channels_alone_is_no_scale() -> None:
+    """Attention gives some heads and some tokens another share; a wrong factor is in all of them."""
+    reference = values()
+    partly = noisy(reference, 1)
+    partly[:, :60] *= 1.02
+    assert "scale" not in parts(judged(reference, partly))
+    wholly = noisy(1.02 * reference, 1)
+    assert "scale" in parts(judged(reference, wholly))
+
+
+def test_what_healthy_runs_stay_within_is_said_once() -> None:
+    reference = values()
+    verdict = judged(reference, noisy(1.3 * reference, 0.5))
+    assert len(verdict.failed) > 1
+    said = sentence_of(verdict.failed, BF16)
+    assert said.count("healthy bf16 runs stay within") == 1
+    assert all(failed.text in said for failed in verdict.failed)
 
 
 def test_a_constant_added_is_shift() -> None:
@@ -142,6 +161,45 @@ def test_a_channel_that_lives_in_one_row_is_not_odd() -> None:
     assert judged(reference, candidate).matches
 
 
+def test_a_small_channel_takes_noise_from_the_others() -> None:
+    """A channel that is nearly the same in all rows differs by one amount in all of them, and none of it is its own."""
+    rng = np.random.default_rng(4)
+    reference = values() + rng.standard_normal((1, 96))
+    reference[:, 30] = 0.08
+    candidate = noisy(reference + EPS * rng.standard_normal((1, 96)), 0.5)
+    candidate[:, 30] = 0.08 + 2 * EPS
+    assert judged(reference, candidate).matches
+
+
+def test_one_massive_element_is_no_lost_row_or_channel() -> None:
+    reference = values()
+    reference[5, 30] = 60
+    candidate = noisy(reference, 1)
+    candidate[5, 30] = 20
+    assert not parts(judged(reference, candidate, upstream=4.0)) & {"row", "channel"}
+    for lost in (np.s_[5], np.s_[:, 30]):
+        candidate = noisy(reference, 1)
+        candidate[lost] = 0
+        assert parts(judged(reference, candidate)) & {"row", "channel"}
+
+
+def test_noise_in_one_row_is_row_noise_with_its_index() -> None:
+    reference = values()
+    candidate = noisy(reference, 1)
+    candidate[17] += 0.2 * np.random.default_rng(2).standard_normal(reference.shape[1])
+    verdict = judged(reference, candidate, upstream=1.0)
+    assert [(failed.part, failed.index) for failed in verdict.failed] == [("row_noise", 17)]
+    assert sentence_of(verdict.failed, BF16).startswith("the values of row 17 differ by 1")
+
+
+def test_one_element_where_a_massive_row_meets_a_massive_channel_is_no_row_noise() -> None:
+    reference = values()
+    reference[5, 7] = 14
+    candidate = noisy(reference, 1)
+    candidate[5, 30] += 1.0
+    assert judged(reference, candidate, upstream=4.0).matches
+
+
 def test_one_spike_is_element() -> None:
     reference = values()
     candidate = noisy(reference, 0.5)
@@ -177,14 +235,14 @@ def test_a_match_in_much_noise_says_that_it_cannot_judge() -> None:
     assert "too high to judge" in verdict.note
 
 
-@given(st.floats(0.0, 3.0), st.integers(0, 50))
-def test_what_a_match_says_it_would_see_it_does_see(noise: float, seed: int) -> None:
+@given(st.floats(0.0, 6.0), st.integers(0, 50), st.sampled_from([-1, 1]), st.none() | st.floats(0.0, 12.0))
+def test_what_a_match_says_it_would_see_it_does_see(noise: float, seed: int, sign: int, upstream: float | None) -> None:
     reference = values(seed)
     clean = figures(reference, noisy(reference, noise, seed + 1000))
     assert clean is not None
-    seen = smallest_scale_seen(clean, HALF) * EPS
-    above = judged(reference, noisy(reference * (1 + 1.2 * seen), noise, seed + 1000))
-    below = judged(reference, noisy(reference * (1 + 0.8 * seen), noise, seed + 1000))
+    seen = smallest_scale_seen(clean, HALF, upstream) * EPS
+    above = judged(reference, noisy(reference * (1 + 1.1 * sign * seen), noise, seed + 1000), upstream)
+    below = judged(reference, noisy(reference * (1 + 0.5 * sign * seen), noise, seed + 1000), upstream)
     assert "scale" in parts(above) or "level" in parts(above)
     assert "scale" not in parts(below)
 
@@ -218,17 +276,20 @@ def test_sums_leave_out_what_is_not_finite_or_not_counted() -> None:
     assert sums.channels.count[:3].tolist() == [7, 7, 7]
 
 
-@given(st.integers(0, 1000), st.floats(1.0, 100.0))
-def test_rows_that_are_not_suspicious_hold_no_element_beyond_the_limit(seed: int, limit: float) -> None:
+@given(st.integers(0, 1000), st.floats(1.0, 100.0), st.floats(0.1, 10.0))
+def test_rows_that_are_not_suspicious_are_within_both_limits(seed: int, element: float, row_noise: float) -> None:
     reference = values(seed, 12, 16)
     candidate = reference.copy()
     rng = np.random.default_rng(seed)
-    candidate[rng.integers(12), rng.integers(16)] += rng.standard_normal() * limit
+    candidate[rng.integers(12), rng.integers(16)] += rng.standard_normal() * element
+    candidate[rng.integers(12)] += rng.standard_normal(16) * row_noise
     sums = NoiseSums.of(reference, candidate)
-    suspects = set(suspicious_rows(sums, limit).tolist())
+    suspects = set(suspicious_rows(sums, element, row_noise).tolist())
     sizes = sums.rows.sizes, sums.channels.sizes
     for row in set(range(12)) - suspects:
-        assert worst_element(reference[row], candidate[row], sizes[0][row : row + 1], sizes[1]) <= limit
+        found = worst_elements(reference[row], candidate[row], sizes[0][row : row + 1], sizes[1])
+        assert found.element <= element
+        assert found.row_noise <= row_noise
 
 
 def test_zeros_against_zeros_and_single_values_are_judged_without_a_consensus() -> None:
@@ -250,18 +311,27 @@ _SIZES = st.floats(0, 1e3)
 
 @given(
     sizes=st.fixed_dictionaries(
-        dict.fromkeys(("noise", "level", "typical", "row", "channel", "odd_channel", "element"), _SIZES)
+        dict.fromkeys(("noise", "level", "typical", "row", "channel", "odd_channel", "element", "row_noise"), _SIZES)
     ),
     scale=st.floats(-50, 50),
+    sure=st.floats(0, 1),
     shift=st.floats(-50, 50),
     upstream=st.none() | st.floats(0, 60),
     dtype=st.sampled_from([BF16, FP32]),
 )
 def test_the_worst_part_is_beyond_its_limit_where_a_part_fails(
-    sizes: dict[str, float], scale: float, shift: float, upstream: float | None, dtype: np.dtype
+    sizes: dict[str, float], scale: float, sure: float, shift: float, upstream: float | None, dtype: np.dtype
 ) -> None:
     given = NoiseFigures(
-        rows=64, channels=64, scale=scale, shift=shift, row_index=0, channel_index=0, odd_index=0, odd_gain=0.0, **sizes
+        **{"rows": 64, "channels": 64, "row_index": 0, "channel_index": 0, "odd_index": 0, "odd_gain": 9.0},
+        **{
+            "scale": scale,
+            "sure_scale": sure * scale,
+            "own_scale": abs(scale),
+            "shift": shift,
+            "sure_shift": sure * shift,
+        },
+        **sizes,
     )
     assert (worst_part(given, dtype, upstream) > 1) == bool(judge_outputs(given, dtype, upstream).failed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,6 @@ import pytest
 import torch
 
 from firstdiff.errors import UsageError
-from firstdiff.judge.noise_figures import NoiseFigures
 from firstdiff.testing.corpus import trained
 from firstdiff.testing.corpus.faults import FAULTS, apply
 from firstdiff.testing.corpus.generated import BUILDERS, generated
@@ -99,7 +99,8 @@ def test_chosen_limits_pass_everything_they_were_chosen_on(halves: list[Measured
 
 def test_a_tensor_that_is_no_noise_is_an_alarm_with_its_reason(halves: list[Measured]) -> None:
     healthy = next(one for one in halves if one.fault is None and one.figures is not None)
-    figures = NoiseFigures(16, 16, 90.0, 90.0, 90.0, 0.0, 0.0, 90.0, 3, 0.0, 0, 0.0, 0, 0.0, 5.0)
+    assert healthy.figures is not None
+    figures = replace(healthy.figures, noise=90.0, level=90.0, typical=90.0)
     wrong = Measured(*(getattr(healthy, name) for name in healthy.__slots__[:9]), figures)
     result = score([wrong], SHIPPED)
     assert result.alarm_runs.flagged == 1

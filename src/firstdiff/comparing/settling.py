@@ -20,7 +20,7 @@ _FOR_PROOFS = 15.0
 # times a limit that a row may be beyond if its operation introduced nothing, but not all before it could be computed
 # again: an error that was made unseen, and grows, gets past that
 _SLIGHT = 4.0
-_AMOUNTS = ("level", "row", "channel", "element")
+_AMOUNTS = ("level", "row", "row_noise", "channel", "element")
 _BY_DEFAULT = ("default", "exact")
 _STATED = ("stated", "eps", "torch")
 # times the difference of two runs node by node, that the same model may differ by where a runtime optimises it

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.judge.noise_figures import NoiseSums, as_rows, noise_figures, worst_element
+from firstdiff.judge.noise_figures import NoiseSums, as_rows, noise_figures, worst_elements, worst_local_element
 from firstdiff.judge.noise_rule import judge_alone, judge_outputs
 from firstdiff.judge.special_values import filler_places
 from firstdiff.schema import FailedPart, Part
@@ -59,7 +59,7 @@ def parts_alone(
     if figures is None:
         return ()
     sizes = sums.rows.sizes, sums.channels.sizes
-    figures = figures.with_element(worst_element(ours, theirs, *sizes) / eps)
+    figures = figures.with_worst(worst_elements(ours, theirs, *sizes), eps)
     verdict = judge_alone(figures, dtype) if once else judge_outputs(figures, dtype)
     most = _LOCAL_HALF if dtype.itemsize == 2 else _LOCAL_WIDE
     if not once or verdict.failed or not (each_element if dtype.itemsize == 2 else arithmetic):
@@ -67,7 +67,7 @@ def parts_alone(
     # far in a tail float32 itself cancels, so that nothing much smaller than the tensor is told apart
     whole = float(np.sqrt(np.mean(np.square(ours, where=np.isfinite(ours), out=np.zeros_like(ours)))))
     scales = (np.maximum(size, _LEAST_LOCAL * whole) for size in sizes)
-    local = worst_element(ours, theirs, *scales, local=True) / eps
+    local = worst_local_element(ours, theirs, *scales) / eps
     if local <= most:
         return ()
     text = f"one element is {local:.3g} roundings off; healthy ones stay within {most:g}"

@@ -7,17 +7,20 @@ and the difference is one rounding of its result. `make calibrate` chooses the l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.judge.noise_figures import NoiseFigures
+from firstdiff.judge.noise_figures import LEAST_LINES, NoiseFigures
 from firstdiff.schema import FailedPart, Part
 
-PARTS: tuple[Part, ...] = ("scale", "shift", "element", "row", "channel", "level", "odd_channel")
+PARTS: tuple[Part, ...] = ("scale", "shift", "element", "row_noise", "row", "channel", "level", "odd_channel")
 _ROUNDED = 0.3  # eps of noise that the rounding of a result alone leaves, beside which nothing is coherent
+_UNROUNDED = 0.2  # eps of a scale error that the rounding of its result may take away
 _TOO_NOISY = 0.03  # a scale error up to this that could not be seen means that noise hides most errors
 # relative errors of a whole row or channel that no noise explains: it is lost, however noisy the run
 _LOST = 0.8
@@ -29,44 +32,33 @@ class Limits:
     """Limits of the parts. scale, shift: shares of the noise; odd_channel: deviations; all others in eps.
 
     quiet: noise upstream, in eps, at which the limits in eps hold; they follow it up, and down to `least`
-    odd_noise: noise up to which a single channel is looked at
     coherent: scale or shift, in eps, that a constant leaves which one side rounds and the other does not
     """
 
     scale: float
     shift: float
     element: float
+    row_noise: float
     row: float
     channel: float
     level: float
-    odd_channel: float
+    odd_channel: float = inf
     quiet: float = inf
-    odd_noise: float = inf
     coherent: float = 0.6
     least: float = 0.5
 
 
-HALF = Limits(scale=0.65, shift=0.68, element=96, row=64, channel=56, level=8, odd_channel=14, quiet=3, odd_noise=4)
+HALF = Limits(scale=0.5, shift=0.35, element=75, row_noise=10.5, row=76, channel=56, level=8, odd_channel=9, quiet=3)
 WIDE = Limits(
-    scale=0.62,
-    shift=0.6,
-    element=560,
-    row=256,
-    channel=400,
-    level=48,
-    odd_channel=inf,
-    quiet=20,
-    odd_noise=0,
-    coherent=2.5,
-    least=1.0,
+    scale=0.5, shift=0.35, element=400, row_noise=100, row=640, channel=400, level=64, quiet=20, coherent=2.5, least=1.0
 )
 # eps is an eighth or a quarter already: a few of them would let anything pass
-BYTE = Limits(scale=0.62, shift=0.6, element=2, row=2, channel=2, level=1, odd_channel=inf, quiet=1, odd_noise=0)
+BYTE = Limits(scale=0.5, shift=0.35, element=1.5, row_noise=inf, row=2, channel=2, level=1, quiet=1)
 
 # one operation on the candidate's own inputs: the rounding of its result, and in float32 the order of its sums
-HALF_ALONE = Limits(scale=0.2, shift=0.06, element=1.0, row=0.9, channel=0.8, level=0.5, odd_channel=inf)
-WIDE_ALONE = Limits(scale=2, shift=2, element=128, row=64, channel=40, level=40, odd_channel=inf)
-BYTE_ALONE = Limits(scale=0.2, shift=0.06, element=1.0, row=0.9, channel=0.8, level=0.5, odd_channel=inf)
+HALF_ALONE = Limits(scale=0.2, shift=0.06, element=1.0, row_noise=inf, row=0.9, channel=0.8, level=0.5)
+WIDE_ALONE = Limits(scale=2, shift=2, element=128, row_noise=inf, row=64, channel=40, level=40)
+BYTE_ALONE = HALF_ALONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,20 +105,10 @@ def judge_outputs(
     """
     if figures is None:
         return NoiseVerdict()
-    chosen = limits or limits_for(dtype)
-    growth = _growth(upstream, chosen)
-    eps = dtypes.eps_of(dtype)
-    failed = [*_coherent(figures, chosen, dtype, growth), *_amounts(figures, chosen, dtype, growth)]
-    odd = figures.odd_channel
-    if odd > chosen.odd_channel and figures.level <= chosen.odd_noise:
-        gain = abs(figures.odd_gain) * eps
-        text = (
-            f"channel {figures.odd_index} is {percent(gain)} too {_size(figures.odd_gain)}, {odd:.0f} deviations from "
-            f"all others; healthy channels stay within {chosen.odd_channel:g}"
-        )
-        failed.append(FailedPart("odd_channel", odd, chosen.odd_channel, text, figures.odd_index))
-    seen = smallest_scale_seen(figures, chosen) * eps
-    return NoiseVerdict(tuple(failed), figures.level, seen, None if failed else _note(seen, figures, eps), figures)
+    chosen, eps = limits or limits_for(dtype), dtypes.eps_of(dtype)
+    failed = _failed(_held(figures, chosen, dtype, upstream), figures, dtype)
+    seen = smallest_scale_seen(figures, chosen, upstream) * eps
+    return NoiseVerdict(failed, figures.level, seen, None if failed else _note(seen, figures, eps), figures)
 
 
 def judge_alone(figures: NoiseFigures | None, dtype: np.dtype, limits: Limits | None = None) -> NoiseVerdict:
@@ -138,48 +120,39 @@ def judge_alone(figures: NoiseFigures | None, dtype: np.dtype, limits: Limits | 
     if figures is None:
         return NoiseVerdict()
     chosen = limits or limits_for(dtype, alone=True)
-    failed = _amounts(figures, chosen, dtype, 1.0)
     by_chance = 1 / sqrt(figures.rows * figures.channels)  # roundings of a few values do not cancel
-    parts: tuple[tuple[Part, float, float], ...] = (
-        ("scale", figures.scale, chosen.scale + by_chance),
-        ("shift", figures.shift, chosen.shift + by_chance),
+    held: dict[Part, _Held] = {
+        "level": _Held(figures.level, chosen.level),
+        "row": _Held(figures.row, chosen.row),
+        "channel": _Held(figures.channel, chosen.channel),
+        "element": _Held(figures.element or 0.0, chosen.element),
+        "scale": _Held(abs(figures.scale), chosen.scale + by_chance),
+        "shift": _Held(abs(figures.shift), chosen.shift + by_chance),
+    }
+    return NoiseVerdict(
+        _failed(held, figures, dtype), figures.level, chosen.scale * dtypes.eps_of(dtype), None, figures
     )
-    for part, figure, limit in parts:
-        if abs(figure) > limit:
-            failed.append(_coherent_part(part, figure, limit, dtype))
-    return NoiseVerdict(tuple(failed), figures.level, chosen.scale * dtypes.eps_of(dtype), None, figures)
 
 
 def strain(figures: NoiseFigures, dtype: np.dtype, upstream: float | None = None) -> dict[Part, float]:
     """For each part the limit at which the pair would just pass; what `Limits` has to be above of."""
     chosen = limits_for(dtype)
-    growth = _growth(upstream, chosen)
-    found: dict[Part, float] = {
-        "scale": abs(figures.scale) / (_ROUNDED + figures.typical),
-        "shift": abs(figures.shift) / (_ROUNDED + figures.level),
-        "element": (figures.element or 0.0) / growth,
+    growth, local = _growth(upstream, chosen), local_growth(figures.level, upstream, chosen)
+    return {
+        "scale": abs(figures.sure_scale) / (_ROUNDED + figures.typical),
+        "shift": abs(figures.sure_shift) / (_ROUNDED + figures.level),
+        "element": (figures.element or 0.0) / local,
+        "row_noise": (figures.row_noise or 0.0) / local,
         "row": figures.row / growth,
         "channel": figures.channel / growth,
         "level": figures.level / growth,
+        "odd_channel": _odd(figures),
     }
-    return found | ({"odd_channel": figures.odd_channel} if figures.level <= chosen.odd_noise else {})
 
 
 def worst_part(figures: NoiseFigures, dtype: np.dtype, upstream: float | None = None) -> float:
     """Return the part that is furthest from its limit, or beyond it, as a multiple of that limit."""
-    limits = limits_for(dtype)
-    growth, most = _growth(upstream, limits), _LOST / dtypes.eps_of(dtype)
-    parts = [
-        abs(figures.scale) / max(limits.scale * (_ROUNDED + figures.typical), limits.coherent),
-        abs(figures.shift) / max(limits.shift * (_ROUNDED + figures.level), limits.coherent),
-        (figures.element or 0.0) / (limits.element * growth),
-        figures.row / min(limits.row * growth, most),
-        figures.channel / min(limits.channel * growth, most),
-        figures.level / (limits.level * growth),
-    ]
-    if figures.level <= limits.odd_noise:
-        parts.append(figures.odd_channel / limits.odd_channel)
-    return max(parts)
+    return max(part.ratio for part in _held(figures, limits_for(dtype), dtype, upstream).values())
 
 
 def level_limit(dtype: np.dtype, upstream: float | None = None) -> float:
@@ -198,72 +171,119 @@ def _growth(upstream: float | None, limits: Limits) -> float:
     return 1.0 if upstream is None else max(limits.least, upstream / limits.quiet)
 
 
-def smallest_scale_seen(figures: NoiseFigures, limits: Limits) -> float:
-    """The scale error, in eps, at which the part `scale` would fail beside the noise there is."""
-    if figures.rows < 8 or figures.channels < 8:
-        return limits.level
-    rest = sqrt(max(figures.typical**2 - figures.scale**2, 0.0))
-    return min(max(_visible(rest, limits.scale), limits.coherent), limits.level)
+def local_growth(level: float, upstream: float | None, limits: Limits) -> float:
+    """Return the factor on the limits of elements and rows, which follow the noise upstream and that around them."""
+    return limits.least + ((limits.quiet if upstream is None else upstream) + level) / limits.quiet
 
 
-def _visible(rest: float, share: float) -> float:
-    """Solve gain = share * (0.3 + sqrt(gain^2 + rest^2)) for the gain."""
+def smallest_scale_seen(figures: NoiseFigures, limits: Limits, upstream: float | None = None) -> float:
+    """The scale error, in eps, at which the part `scale` would fail beside the noise there is, or else the level."""
+    most = limits.level * _growth(upstream, limits)
+    if _too_few(figures):
+        return most + figures.level
+    return min(max(_visible(figures.typical, limits.scale, figures.own_scale), limits.coherent), most) + _UNROUNDED
+
+
+def _too_few(figures: NoiseFigures) -> bool:
+    """True for too few rows or channels to agree on a scale."""
+    return min(figures.rows, figures.channels) < LEAST_LINES
+
+
+def _visible(rest: float, share: float, unsure: float = 0.0) -> float:
+    """Solve gain - unsure = share * (0.3 + sqrt(gain^2 + rest^2)) for the gain."""
     free = 1 - share**2
-    base = share * _ROUNDED
+    base = unsure + share * _ROUNDED
     return (base + sqrt(base**2 - free * (base**2 - (share * rest) ** 2))) / free
 
 
-def _coherent(figures: NoiseFigures, limits: Limits, dtype: np.dtype, growth: float) -> list[FailedPart]:
-    """Scale and shift against the noise that the rest of the difference is."""
-    found = []
-    parts: tuple[tuple[Part, float, float, float], ...] = (
-        ("scale", figures.scale, figures.typical, limits.scale),
-        ("shift", figures.shift, figures.level, limits.shift),
-    )
-    for part, figure, noise, share in parts:
-        if abs(figure) > max(share * (_ROUNDED + noise), limits.coherent):
-            rest = sqrt(max(noise**2 - figure**2, 0.0))
-            # noise beyond what is healthy allows no more than that
-            limit = min(max(_visible(rest, share), limits.coherent), limits.level * growth)
-            found.append(_coherent_part(part, figure, limit, dtype))
-    return found
+class _Held(NamedTuple):
+    """A part's figure beside its limit, in the part's own unit."""
+
+    figure: float
+    limit: float
+
+    @property
+    def ratio(self) -> float:
+        """Of the two; beyond 1 the part fails."""
+        return self.figure / self.limit
 
 
-def _coherent_part(part: Part, figure: float, limit: float, dtype: np.dtype) -> FailedPart:
-    eps = dtypes.eps_of(dtype)
-    size, within = abs(figure) * eps, limit * eps
-    if part == "scale":
-        what = f"all values are {percent(size)} too {_size(figure)}"
-    else:
-        what = f"all values are shifted {'up' if figure > 0 else 'down'} by {percent(size)} of their size"
-    return FailedPart(part, size, within, f"{what}; healthy {short_name(dtype)} runs stay within {percent(within)}")
+def _held(figures: NoiseFigures, limits: Limits, dtype: np.dtype, upstream: float | None) -> dict[Part, _Held]:
+    growth, local = _growth(upstream, limits), local_growth(figures.level, upstream, limits)
+    lost = _LOST / dtypes.eps_of(dtype)
+    scale, shift = abs(figures.scale), abs(figures.shift)
+    # noise beyond what is healthy allows no larger scale or shift than that
+    most = limits.level * growth
+    # what three quarters of rows and channels share counts, and is told by the middle ones
+    unsure = scale - abs(figures.sure_scale), shift - abs(figures.sure_shift)
+    return {
+        "scale": _Held(scale, min(_coherent(scale, figures.typical, limits.scale, limits, unsure[0]), most)),
+        "shift": _Held(shift, min(_coherent(shift, figures.level, limits.shift, limits, unsure[1]), most)),
+        "level": _Held(figures.level, most),
+        "row": _Held(figures.row, min(limits.row * growth, lost)),
+        "channel": _Held(figures.channel, min(limits.channel * growth, lost)),
+        "row_noise": _Held(figures.row_noise or 0.0, limits.row_noise * local),
+        "element": _Held(figures.element or 0.0, limits.element * local),
+        "odd_channel": _Held(_odd(figures), limits.odd_channel),
+    }
 
 
-def _amounts(figures: NoiseFigures, limits: Limits, dtype: np.dtype, growth: float) -> list[FailedPart]:
-    """Parts that are amounts: what is beyond the noise upstream, wherever it sits."""
-    eps = dtypes.eps_of(dtype)
-    candidates: tuple[tuple[Part, float | None, float, str, int | None], ...] = (
-        ("level", figures.level, limits.level, "values differ everywhere by {0}", None),
-        ("row", figures.row, limits.row, f"row {figures.row_index} differs by {{0}}", figures.row_index),
-        (
-            *("channel", figures.channel, limits.channel),
-            *(f"channel {figures.channel_index} is off by {{0}}", figures.channel_index),
-        ),
-        ("element", figures.element, limits.element, "one element differs by {0} of what is usual around it", None),
-    )
-    found = []
-    for part, figure, base, text, index in candidates:
-        limit = base * growth
-        if part in ("row", "channel"):
-            limit = min(limit, _LOST / eps)
-        if figure is not None and figure > limit:
-            what = text.format(percent(figure * eps))
-            said = f"{what}; healthy {short_name(dtype)} runs stay within {percent(limit * eps)}"
-            found.append(FailedPart(part, figure * eps, limit * eps, said, index))
-    return found
+def _odd(figures: NoiseFigures) -> float:
+    """How odd a channel is, if by more than its weights' rounding, which may be alike in all rows."""
+    return figures.odd_channel if abs(figures.odd_gain) > 1.0 else 0.0
+
+
+def _coherent(figure: float, noise: float, share: float, limits: Limits, unsure: float) -> float:
+    """Return the limit of a scale or shift beside the noise that the rest of the difference is."""
+    return max(_visible(sqrt(max(noise**2 - figure**2, 0.0)), share, unsure), limits.coherent)
+
+
+def _failed(held: dict[Part, _Held], figures: NoiseFigures, dtype: np.dtype) -> tuple[FailedPart, ...]:
+    """Put the parts beyond their limits into words."""
+    eps, found = dtypes.eps_of(dtype), []
+    for part, (figure, limit) in held.items():
+        if figure <= limit:
+            continue
+        what, index = _words(part, figures, percent(figure * eps), eps)
+        unit = 1.0 if part == "odd_channel" else eps
+        within = f"{limit:g} deviations" if part == "odd_channel" else percent(limit * eps)
+        found.append(FailedPart(part, figure * unit, limit * unit, what, index, within))
+    return tuple(found)
+
+
+def _words(part: Part, figures: NoiseFigures, size: str, eps: float) -> tuple[str, int | None]:
+    """Say what a part is, and the row or channel that it is about."""
+    match part:
+        case "scale":
+            return f"all values are {size} too {_size(figures.scale)}", None
+        case "shift":
+            return f"all values are shifted {'up' if figures.shift > 0 else 'down'} by {size} of their size", None
+        case "row":
+            return f"row {figures.row_index} differs by {size}", figures.row_index
+        case "row_noise":
+            where = figures.row_noise_index
+            return f"the values of row {where} differ by {size} of what is usual around them", where
+        case "channel":
+            return f"channel {figures.channel_index} is off by {size}", figures.channel_index
+        case "element":
+            return f"one element differs by {size} of what is usual around it", None
+        case "odd_channel":
+            gain = f"{percent(abs(figures.odd_gain) * eps)} too {_size(figures.odd_gain)}"
+            text = f"channel {figures.odd_index} is {gain}, {figures.odd_channel:.0f} deviations from all others"
+            return text, figures.odd_index
+    return f"values differ everywhere by {size}", None
+
+
+def sentence_of(parts: Sequence[FailedPart], dtype: np.dtype | str) -> str:
+    """Join findings, and say once what healthy runs stay within."""
+    limits = " and ".join(dict.fromkeys(part.within for part in parts if part.within))
+    found = " and ".join(part.text for part in parts)
+    return f"{found}; healthy {short_name(dtype)} runs stay within {limits}" if limits else found
 
 
 def _note(seen: float, figures: NoiseFigures, eps: float) -> str:
+    if _too_few(figures):
+        return f"in so few rows or channels a scale error below {percent(seen)} would not show"
     if seen > _TOO_NOISY:
         noise = percent(figures.typical * eps)
         return f"noise of {noise} is too high to judge: a scale error below {percent(seen)} would not show here"

@@ -10,8 +10,23 @@ import ml_dtypes
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.judge.noise_figures import NoiseFigures, NoiseSums, noise_figures, suspicious_rows, worst_element
-from firstdiff.judge.noise_rule import growth_of, judge_outputs, level_limit, limits_for, short_name, worst_part
+from firstdiff.judge.noise_figures import (
+    NoiseFigures,
+    NoiseSums,
+    WorstElements,
+    noise_figures,
+    suspicious_rows,
+    worst_elements,
+)
+from firstdiff.judge.noise_rule import (
+    growth_of,
+    judge_outputs,
+    level_limit,
+    limits_for,
+    local_growth,
+    short_name,
+    worst_part,
+)
 from firstdiff.judge.special_values import filler_places, may_have_fillers
 from firstdiff.judge.verdict import ratio
 from firstdiff.measure import PairScan
@@ -20,11 +35,10 @@ from firstdiff.trace import ArraySource, Source
 
 WEIGHTS = "weights of one type"
 WHOLE = "whole numbers"
-_COUNTS = ("rows", "channels", "row_index", "channel_index", "odd_index")
+_COUNTS = ("rows", "channels", "row_index", "channel_index", "odd_index", "row_noise_index")
 _MOST_ROWS = 256  # that are read again for the worst element: those that can hold it come first
 _WINDOW = 1 << 22  # elements that are looked through for fillers at a time
 _READ_WHOLE = 1 << 16  # elements of a tensor that is read at once rather than row by row
-_LEAST_GROWTH = 0.5  # of the limits, where everything upstream is quiet: no row below it needs a second look
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +180,8 @@ def systematic_of(
             return base
         text = "the reference is all zeros, and the candidate is not"
         return replace(base, failed=(FailedPart("exact", float(np.sqrt(total.dd[0])), 0.0, text),))
-    element = _worst(sums, sources, dtype, scan.sums.rows_together if filled is None else 1)
-    return replace(base, figures=figures.to_plain() | {"element": element / eps})
+    worst = _worst(sums, sources, dtype, figures.level, scan.sums.rows_together if filled is None else 1)
+    return replace(base, figures=figures.to_plain() | worst.in_eps(eps))
 
 
 def judged_systematic(found: Systematic, upstream: float | None) -> Systematic:
@@ -191,7 +205,8 @@ def judged_systematic(found: Systematic, upstream: float | None) -> Systematic:
 def judged_again(found: Systematic, upstream: float | None) -> Systematic:
     """Judge a form that was judged before beside other noise; most limits stay where they were."""
     dtype = dtypes.from_name(found.dtype)
-    if growth_of(upstream, dtype) == growth_of(found.upstream, dtype):
+    looked_at = found.figures.get("element") or found.figures.get("row_noise")  # whose limits follow the noise closely
+    if not looked_at and growth_of(upstream, dtype) == growth_of(found.upstream, dtype):
         return replace(found, upstream=upstream)
     return judged_systematic(found, upstream)
 
@@ -221,9 +236,7 @@ def figures_of(found: Systematic) -> NoiseFigures | None:
     """The figures that were kept of a pair; None where both sides are equal."""
     if not found.figures:
         return None
-    counts = {
-        name: int(found.figures[name]) for name in ("rows", "channels", "row_index", "channel_index", "odd_index")
-    }
+    counts = {name: int(found.figures[name]) for name in _COUNTS}
     return NoiseFigures(**{**found.figures, **counts})  # type: ignore[arg-type]
 
 
@@ -253,30 +266,31 @@ def _parts(values: np.ndarray) -> np.ndarray:
     return numbers.view(np.float64)
 
 
-def _worst(sums: NoiseSums, sources: tuple[Source, Source], dtype: np.dtype, together: int) -> float:
-    """The worst element, from the rows that may hold one beyond its limit; 0 where there are none."""
-    limit = _LEAST_GROWTH * limits_for(dtype).element * dtypes.eps_of(dtype)
-    rows = suspicious_rows(sums, limit)
+def _worst(
+    sums: NoiseSums, sources: tuple[Source, Source], dtype: np.dtype, level: float, together: int
+) -> WorstElements:
+    """The worst element and the noisiest row, of rows that may be beyond a limit; zeros where there are none."""
+    limits, eps = limits_for(dtype), dtypes.eps_of(dtype)
+    least = local_growth(level, 0.0, limits) * eps
+    rows = suspicious_rows(sums, limits.element * least, limits.row_noise * least, together)
+    if not rows.size:
+        return WorstElements()
     if any(dtypes.kind_of(source.dtype) == "complex" for source in sources):
-        return 0.0 if not rows.size else float(np.sqrt(sums.rows.dd.max(initial=0) / max(sums.rows.rr.max(), 1e-300)))
+        return WorstElements(float(np.sqrt(sums.rows.dd.max(initial=0) / max(sums.rows.rr.max(), 1e-300))))
     width = sources[0].shape[-1] if sources[0].shape else 1
     sizes = sums.rows.sizes
     # where channels were not summed up, as in a column, the size of all stands for theirs
     channels = sums.channels.sizes if len(sums.channels) == width else np.full(width, sums.rows.size)
-    if rows.size and sources[0].size <= _READ_WHOLE:
+    if sources[0].size <= _READ_WHOLE:
         ours, theirs = (source.window(0, source.size).reshape(-1, width) for source in sources)
-        return worst_element(ours, theirs, np.repeat(sizes, together)[: len(ours)], channels)
-    with np.errstate(all="ignore"):
-        bounds = np.nan_to_num(sums.rows.max_d[rows] / sizes[rows], nan=0.0)
-    worst = 0.0
-    for place in np.argsort(-bounds, kind="stable")[:_MOST_ROWS]:
-        if bounds[place] <= worst:
-            break
-        row = rows[place]
-        start = int(row) * together * width
-        stop = min(start + together * width, sources[0].size)
+        return worst_elements(ours, theirs, np.repeat(sizes, together)[: len(ours)], channels)
+    worst = WorstElements()
+    for row in rows[:_MOST_ROWS]:
+        first = int(row) * together
+        start, stop = first * width, min((first + together) * width, sources[0].size)
         ours, theirs = (source.window(start, stop).reshape(-1, width) for source in sources)
-        worst = max(worst, worst_element(ours, theirs, np.full(len(ours), sizes[row]), channels))
+        here = worst_elements(ours, theirs, np.full(len(ours), sizes[row]), channels, first_row=first)
+        worst = worst.or_worse(here)
     return worst
 
 

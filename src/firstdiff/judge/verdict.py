@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from firstdiff.judge.noise_rule import sentence_of
 from firstdiff.measure import Envelope, PairMeasurement
 from firstdiff.measure.noise_floor import beyond_floor, spread_between
 from firstdiff.schema import JudgingBasis, Required, Systematic
@@ -51,7 +52,8 @@ def nonfinite_reasons(conflicting: int, both_nan: int, *, equal_nan: bool) -> li
 def reasons_of(basis: JudgingBasis, systematic: Systematic, *, equal_nan: bool) -> list[str]:
     """Say why the default rule makes a pair a mismatch; nothing where it matches."""
     reasons = nonfinite_reasons(basis.conflicting, basis.both_nan, equal_nan=equal_nan)
-    return reasons + [part.text for part in systematic.failed[:_MOST_PARTS]]
+    parts = systematic.failed[:_MOST_PARTS]
+    return [*reasons, sentence_of(parts, systematic.dtype)] if parts else reasons
 
 
 def judge_channels(reference: Source, candidate: Source, floor: Mapping[str, Any]) -> str | None:

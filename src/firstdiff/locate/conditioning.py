@@ -29,7 +29,7 @@ _OF_ALL_TILES = 8.0
 _TILED = range(3, 8)  # sizes of kernels that it is used for
 # eps for each root of the number of terms that a softmax divides by the sum of: browsers reach 1.2 with 6,625 of them
 _OF_ROOTS = 4.0
-_AMOUNTS = ("level", "row", "channel", "element")
+_AMOUNTS = ("level", "row", "row_noise", "channel", "element")
 _NUDGE = 2.0  # eps: kernels divide by a scale or multiply with its inverse before they round to a whole number
 
 

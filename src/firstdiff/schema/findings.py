@@ -6,7 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Part = Literal["scale", "shift", "element", "row", "channel", "level", "odd_channel", "local", "alone", "exact", "mask"]
+Part = Literal[
+    "scale",
+    "shift",
+    "element",
+    "row_noise",
+    "row",
+    "channel",
+    "level",
+    "odd_channel",
+    "local",
+    "alone",
+    "exact",
+    "mask",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +29,8 @@ class FailedPart:
     part: which
     figure, limit: both relative to the values (0.02 is 2 %), but for `odd_channel`, which counts deviations
     index: of the row or channel it is about
-    text: the finding in words, with what healthy runs do
+    text: the finding in words
+    within: what healthy runs stay within, in words; None where there is no such limit, or the text has it
     """
 
     part: Part
@@ -24,6 +38,7 @@ class FailedPart:
     limit: float
     text: str
     index: int | None = None
+    within: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1359,20 +1359,23 @@ export interface components {
          *     part: which
          *     figure, limit: both relative to the values (0.02 is 2 %), but for `odd_channel`, which counts deviations
          *     index: of the row or channel it is about
-         *     text: the finding in words, with what healthy runs do
+         *     text: the finding in words
+         *     within: what healthy runs stay within, in words; None where there is no such limit, or the text has it
          */
         FailedPart: {
             /**
              * Part
              * @enum {string}
              */
-            part: "scale" | "shift" | "element" | "row" | "channel" | "level" | "odd_channel" | "local" | "alone" | "exact" | "mask";
+            part: "scale" | "shift" | "element" | "row_noise" | "row" | "channel" | "level" | "odd_channel" | "local" | "alone" | "exact" | "mask";
             figure: components["schemas"]["Num"];
             limit: components["schemas"]["Num"];
             /** Text */
             text: string;
             /** Index */
             index: number | null;
+            /** Within */
+            within: string | null;
         };
         /** FileIn */
         FileIn: {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.judge.noise_figures import NoiseFigures, NoiseSums, noise_figures, worst_element
+from firstdiff.judge.noise_figures import NoiseFigures, NoiseSums, noise_figures, worst_elements
 from firstdiff.judge.special_values import filler_places, is_whole
 from firstdiff.testing.corpus.faults import FAULTS, apply
 from firstdiff.testing.corpus.models import CorpusModel, Half
@@ -117,7 +117,7 @@ class _Rows:
         if figures is None:
             return None
         shown = np.where(self.counted, self.candidate, self.reference)
-        return figures.with_element(worst_element(self.reference, shown, sums.rows.sizes, sums.channels.sizes) / eps)
+        return figures.with_worst(worst_elements(self.reference, shown, sums.rows.sizes, sums.channels.sizes), eps)
 
     def with_candidate(self, changed: np.ndarray) -> _Rows:
         """The changed values as the candidate's own type would hold them."""
