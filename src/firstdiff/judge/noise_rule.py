@@ -138,9 +138,10 @@ def strain(figures: NoiseFigures, dtype: np.dtype, upstream: float | None = None
     """For each part the limit at which the pair would just pass; what `Limits` has to be above of."""
     chosen = limits_for(dtype)
     growth, local = _growth(upstream, chosen), local_growth(figures.level, upstream, chosen)
+    scaled, shifted = (abs(figure) > chosen.coherent for figure in (figures.scale, figures.shift))
     return {
-        "scale": abs(figures.sure_scale) / (_ROUNDED + figures.typical),
-        "shift": abs(figures.sure_shift) / (_ROUNDED + figures.level),
+        "scale": abs(figures.sure_scale) / (_ROUNDED + figures.typical) if scaled else 0.0,
+        "shift": abs(figures.sure_shift) / (_ROUNDED + figures.level) if shifted else 0.0,
         "element": (figures.element or 0.0) / local,
         "row_noise": (figures.row_noise or 0.0) / local,
         "row": figures.row / growth,
