@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import firstdiff as fd
 from firstdiff.comparing.rejudge import rejudge
 from firstdiff.judge import Rules
+from tests.capturing.models import captured
 from tests.locate.models import model, trace
 
 Run = dict[str, np.ndarray]
@@ -60,6 +62,35 @@ def test_a_control_that_is_far_off_makes_rows_inconclusive_and_no_pass(tmp_path:
     assert "% off itself: the reference is ill-conditioned here" in str(comparison.pairs[0].reason)
     with pytest.raises(AssertionError, match="ill-conditioned"):
         fd.assert_match(reference(), run(1, 0.14), control=run(2, 0.14))
+
+
+class Heads(nn.Module):
+    """Attention written out, or by the fused function, which is given the keys as they are; both are square."""
+
+    def __init__(self, fused: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.fused = fused
+        self.query, self.key, self.value = (nn.Linear(32, 32) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part(x).view(2, 16, 2, 16).transpose(1, 2) for part in (self.query, self.key, self.value))
+        if self.fused:
+            mixed = nn.functional.scaled_dot_product_attention(q, k, v)
+        else:
+            mixed = nn.functional.softmax(q @ k.transpose(-1, -2) / 4.0, dim=-1) @ v
+        return mixed.transpose(1, 2).reshape(2, 16, 32)
+
+
+def test_a_control_that_is_written_differently_has_no_say_where_its_tensors_are_others(tmp_path: Path) -> None:
+    x = torch.randn(2, 16, 32, generator=torch.Generator().manual_seed(1))
+    half = x.bfloat16()
+    sides = captured(Heads(False), tmp_path / "r", x), captured(Heads(False).bfloat16(), tmp_path / "c", half)
+    comparison = fd.compare(*sides, control=captured(Heads(True).bfloat16(), tmp_path / "control", half))
+    assert (comparison.verdict, comparison.summary.inconclusive) == ("match", 0)
+    judged = {pair.key: pair.controlled for pair in comparison.pairs}
+    assert judged["query"] is not None
+    assert judged["root.matmul:in.other"] is None
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from firstdiff.pairing import pair_up
 from firstdiff.schema import Controlled, Isolated, Note
 from firstdiff.trace import Trace
 
+_SURE = 0.9  # confidence of a pair
 _NO_SAY = "the default verdict holds"
 _CERTAIN = ("alone", "exact", "mask")  # parts of a difference that no precision explains
 
@@ -67,8 +68,13 @@ def measured_control(
     wanted = {row.key for row in rows if _is_open(row)}
     paired = pair_up(reference, control, replace(options.pairing, map=None, layer_offset=None))
     comparison = PairComparison(paired, options, Effort(0.0))
-    matched: list[MatchedPair] = [row for row in matched_pairs(paired) if row.match is not None and row.key in wanted]
+    matched: list[MatchedPair] = [row for row in matched_pairs(paired) if row.key in wanted and _is_sure(row)]
     return {row.key: row for row in comparison.measure(matched) if row.sources is not None}
+
+
+def _is_sure(row: MatchedPair) -> bool:
+    """True for a tensor of the control that surely is the reference's: another one would look like noise."""
+    return row.match is not None and row.match.pairing.confidence >= _SURE
 
 
 def _is_open(row: MeasuredPair) -> bool:

@@ -38,8 +38,9 @@ _LOOK_INSIDE = "capture with level='op' to record what happens inside it"
 _HEADROOM = 4.0
 _LEAST_SHARE = 4.0  # of the limit of all operations: less than this fourth is rounding in any of them
 # nanoseconds on one core, float64: files opened and records read; elements converted, computed and compared
-_OVERHEAD = 300_000
-_EACH_ELEMENT = 30
+_OVERHEAD = 150_000
+_EACH_ELEMENT = 12
+_OF_PRODUCTS = 6  # of them in a nanosecond
 _EACH_STEP = 50_000  # of a recurrent layer
 _MOST_INNER = 24  # of what ran inside a container: its outputs are among the last
 
@@ -125,8 +126,8 @@ class Replays:
         products = size * width if mixes else 0
         if is_recurrent(row.op):
             tokens = max(sizes, default=0) // max(width, 1)
-            products = 2 * tokens * (sum(weights) + _EACH_STEP * len(weights))
-        return _OVERHEAD + _EACH_ELEMENT * (size + sum(sizes)) + products // 2
+            products = 6 * tokens * (sum(weights) + _EACH_STEP * len(weights))
+        return _OVERHEAD + _EACH_ELEMENT * (size + sum(sizes)) + products // _OF_PRODUCTS
 
     def _judge(self, place: int) -> Isolated:
         row = self._graph.rows[place]
