@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
@@ -75,3 +76,45 @@ def test_what_padding_reaches_differs(tmp_path: Path) -> None:
     found = fd.compare(run(tmp_path / "r", by_hand=True, pooled=True), run(tmp_path / "c", by_hand=False, pooled=True))
     assert found.first_divergence is not None
     assert found.first_divergence.key in ("root.mean", "head:in.0")
+
+
+class Positions(nn.Module):
+    """Tokens with a place each, counted from the first that is given; a decoder hands the places on."""
+
+    def __init__(self, *, learned: bool) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.learned = learned
+        self.words, self.places = nn.Embedding(50, 16), nn.Embedding(50, 16)
+        self.head = Head()
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(ids.shape[1]) + 0
+        x = self.words(ids) * mask[..., None]
+        return self.head(x + self.places(places) if self.learned else x, places)
+
+
+class Head(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(16, 8)
+
+    def forward(self, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        return self.out(x)
+
+
+@pytest.mark.parametrize(("learned", "verdict"), [(False, "match"), (True, "mismatch")])
+def test_places_counted_from_the_padding_are_wrong_only_if_they_matter(
+    tmp_path: Path, learned: bool, verdict: str
+) -> None:
+    ids = torch.tensor([[4, 9, 2, 33, 7, 7, 49]])
+    left = functional.pad(ids, (3, 0))
+    sides = [
+        captured(Positions(learned=learned), tmp_path / name, given, (given > 0).long())
+        for name, given in (("r", ids), ("c", left))
+    ]
+    found = fd.compare(*sides, allow_partial=True)
+    assert found.verdict == verdict
+    places = next(pair for pair in found.pairs if pair.key == "head:in.1")
+    assert places.status == verdict
+    assert learned or "counts from the first token" in (places.reason or "")

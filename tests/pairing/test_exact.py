@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from firstdiff.pairing import pair_up
-from firstdiff.trace import Record, Tensor, Trace
+from firstdiff.trace import ArraySource, Record, Tensor, Trace
 from tests.pairing.traces import methods_of, missing_of, named, paired, pairs_of, recorded
 
 
@@ -102,3 +103,23 @@ def test_a_layer_offset_moves_the_candidate() -> None:
 def test_a_layer_below_zero_has_no_partner() -> None:
     ours, theirs = named("layers.0.a", "layers.1.a"), named("layers.0.a", "layers.2.a")
     assert paired(ours, theirs, layer_offset=-2) == [("layers.0.a", "layers.2.a")]
+
+
+def with_inputs(*inputs: np.ndarray) -> Trace:
+    """A call given some tensors by position, and its result."""
+    given = [Tensor(Record(name="rope", role="input", slot=f"{at}"), ArraySource(x)) for at, x in enumerate(inputs)]
+    return Trace("run", (*given, Tensor(Record(name="rope"), ArraySource(np.ones(3)))), order="seq")
+
+
+def test_inputs_that_one_side_drops_do_not_renumber_the_others() -> None:
+    """torch.export drops what a module does not use."""
+    hidden, places = np.zeros((1, 6, 8), np.float32), np.arange(6)[None]
+    whole, part = with_inputs(hidden, places), with_inputs(places)
+    assert pairs_of(pair_up(whole, part)) == [("rope:in.1", "rope:in.0"), ("rope", "rope")]
+    assert pairs_of(pair_up(part, whole)) == [("rope:in.0", "rope:in.1"), ("rope", "rope")]
+
+
+def test_inputs_of_one_kind_keep_their_numbers() -> None:
+    hidden = np.zeros((1, 6, 8), np.float32)
+    found = pairs_of(pair_up(with_inputs(hidden, hidden), with_inputs(hidden)))
+    assert ("rope:in.0", "rope:in.0") in found

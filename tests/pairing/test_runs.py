@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
 
 from firstdiff.comparing import compare
@@ -41,6 +44,18 @@ def test_steps_with_a_cache_are_one_forward() -> None:
     assert comparison.verdict == "match"
     assert "the candidate ran in 3 steps what the reference ran in one" in comparison.warnings[0]
     assert compare(in_steps(), trace(run(IDS))).verdict == "match"
+
+
+def test_ids_may_be_given_by_name_in_one_run_and_by_place_in_the_other() -> None:
+    whole = [replace(one, record=replace(one.record, slot="input_ids")) if not at else one for at, one in given(IDS)]
+    for sides in ((trace(whole), in_steps()), (in_steps(), trace(whole))):
+        comparison = compare(*sides)
+        assert comparison.verdict == "match"
+        assert (comparison.summary.missing, comparison.summary.extra) == (0, 0)
+
+
+def given(ids: np.ndarray) -> Iterator[tuple[int, Tensor]]:
+    return enumerate(run(ids))
 
 
 def test_an_error_in_one_step_is_found() -> None:

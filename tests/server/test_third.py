@@ -125,3 +125,22 @@ def test_one_trace_alone_has_no_others(page: Page, tmp_path: Path, kind: str, si
     path = {"path": str(write_folder(tmp_path / "r", x=OURS))}
     said = page.error("POST", "/comparisons", 400, json={"kind": kind, "reference": path, side: path})
     assert "takes one trace" in said
+
+
+def test_a_third_that_is_a_control_judges_the_candidate(page: Page, tmp_path: Path) -> None:
+    def noisy(name: str, seed: int, factor: float = 1.0) -> Path:
+        noise = np.random.default_rng(seed).standard_normal(THIRD.shape).astype(np.float32)
+        return write_folder(tmp_path / name, x=OURS * factor + np.float32(0.02) * noise)
+
+    def found(candidate: Path) -> tuple[dict[str, Any], str]:
+        entry = page.compare(reference, candidate, third={"path": str(control)}, options={"control": True})
+        judged = page.get(row(page, str(entry["id"]), "x"))["pair"]["controlled"]
+        return entry, judged["text"]
+
+    reference, control = write_folder(tmp_path / "r", x=OURS), noisy("t", 1)
+    entry, text = found(noisy("c", 2))
+    assert entry["verdict"] == "match"
+    assert "this is what fp32 costs here" in text
+    entry, text = found(noisy("wrong", 2, 3.0))
+    assert entry["verdict"] == "mismatch"
+    assert "times what fp32 costs here" in text

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _UNARY = (
     "relu relu6 silu mish sigmoid tanh hardswish hardsigmoid selu logsigmoid softsign tanhshrink square sqrt rsqrt "
-    "reciprocal exp expm1 log log1p erf sin cos tan neg abs floor round isnan"
+    "reciprocal exp expm1 log log1p log2 log10 erf sin cos tan neg abs floor ceil round isnan"
 )
 _BINARY = "add sub mul div matmul bmm mm mv dot inner outer remainder floor_divide maximum minimum"
 _REDUCTIONS = "mean sum prod var std amax amin logsumexp"

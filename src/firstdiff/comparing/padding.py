@@ -9,11 +9,13 @@ import numpy as np
 
 from firstdiff.comparing.pair_comparison import PairComparison
 from firstdiff.comparing.rows import MatchedPair
+from firstdiff.comparing.settling import matching
 from firstdiff.errors import ReadError
 from firstdiff.judge import tokens_that_see_nothing
-from firstdiff.locate import MeasuredPair
+from firstdiff.locate import MeasuredPair, RowGraph
 from firstdiff.trace import Tensor
 
+_FEWEST_PLACES = 3
 _ENOUGH = 4  # masks of a step that are looked at: all layers have the same
 
 
@@ -36,6 +38,43 @@ def leave_out_padding(
     if not any(blind.values()):
         return list(rows)
     return [_without(comparison, pair, row, blind.get(row.step, ())) for pair, row in zip(matched, rows, strict=True)]
+
+
+def accept_counted_tokens(matched: Sequence[MatchedPair], rows: Sequence[MeasuredPair]) -> list[MeasuredPair]:
+    """Let places match that each side counts from its own first token, padding or not, if nothing made of them differs.
+
+    Where the candidate's text has padding before it, its places go on from there.
+    """
+    counted = {
+        row.index for pair, row in zip(matched, rows, strict=True) if row.differs and _counts_all_tokens(pair, row)
+    }
+    if not counted:
+        return list(rows)
+    users: dict[int, list[int]] = {}
+    for place, fed in enumerate(RowGraph(rows).compared):
+        for at in fed.rows:
+            users.setdefault(at, []).append(place)
+    wrong = counted
+    while wrong:  # one that is made of another may be what shows it to be wrong
+        wrong = {at for at in counted if any(rows[user].differs and user not in counted for user in users.get(at, ()))}
+        counted -= wrong
+    reason = "each side counts from the first token it was given; nothing made of it differs"
+    return [matching(row, reason) if row.index in counted else row for row in rows]
+
+
+def _counts_all_tokens(matched: MatchedPair, row: MeasuredPair) -> bool:
+    """True for a part of places that both sides count up from the same number."""
+    if row.sources is None or len(matched.references) != 1 or len(matched.candidates) != 1:
+        return False
+    whole = [side.values().view() for side in (*matched.references, *matched.candidates)]
+    lengths = {values.shape[-1:] for values in whole}
+    return len(lengths) == 2 and all(_count_up(values) for values in whole) and whole[0].flat[0] == whole[1].flat[0]
+
+
+def _count_up(values: np.ndarray) -> bool:
+    if values.dtype.kind not in "iu" or not values.ndim or values.shape[-1] < _FEWEST_PLACES:
+        return False
+    return bool(np.all(np.diff(values, axis=-1) == 1))
 
 
 def _masks(matched: Sequence[MatchedPair]) -> Iterator[Tensor]:

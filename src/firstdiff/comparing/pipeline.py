@@ -12,7 +12,7 @@ from firstdiff.comparing.doubts import is_uncertain, pairing_doubts
 from firstdiff.comparing.judging import Judging
 from firstdiff.comparing.moved_scale import set_apart_moved_scales
 from firstdiff.comparing.options import Effort, EngineChoice, LayoutMode, Options
-from firstdiff.comparing.padding import leave_out_padding
+from firstdiff.comparing.padding import accept_counted_tokens, leave_out_padding
 from firstdiff.comparing.pair_comparison import LayoutFinding, PairComparison
 from firstdiff.comparing.progress import OnProgress, Progress, Stage
 from firstdiff.comparing.rewritten import accept_rearranged_inputs, set_apart_rewritten, set_apart_unrecorded
@@ -171,7 +171,8 @@ class _Run:
         rows, complete = self._measure(comparison, matched)
         if self._options.layout.mode != "strict":
             rows = accept_rearranged_inputs(rows)
-        rows = set_apart_unrecorded(sides, leave_out_padding(comparison, matched, rows))
+        rows = accept_counted_tokens(matched, leave_out_padding(comparison, matched, rows))
+        rows = set_apart_unrecorded(sides, rows)
         self._timed("measure")
         located, findings = _located_by_order(rows), NOTHING_FOUND
         try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from firstdiff import dtypes
 from firstdiff.pairing.better_values import unless_beaten
 from firstdiff.pairing.generated_names import FunctionNames, GraphNames
 from firstdiff.pairing.name_forms import Form
@@ -108,7 +109,57 @@ def _propose_same_key(situation: Situation) -> Findings:
     if layers:
         moved = {place: layers.renamed(key.name, numbered=numbered) for place, key in theirs.items()}
         theirs = {place: replace(theirs[place], name=name) for place, name in moved.items() if name is not None}
+    theirs |= _renumbered(situation, ours, theirs)
     return unless_beaten(situation, pair_by_identity(situation, ours, theirs, _SAME_KEY), of_other_size=True)
+
+
+def _renumbered(situation: Situation, ours: Mapping[int, Key], theirs: Mapping[int, Key]) -> dict[int, Key]:
+    """Return the keys of positional inputs by the reference's numbers, where one side drops those it does not use.
+
+    torch.export does so. Inputs tell it that are of another kind than those of their number.
+    """
+    reference, candidate = _positional(ours), _positional(theirs)
+    found: dict[int, Key] = {}
+    for call in reference.keys() & candidate.keys():
+        mine = [_kind_of(situation.reference, place) for place in reference[call]]
+        yours = [_kind_of(situation.candidate, place) for place in candidate[call]]
+        if len(mine) == len(yours) or all(one == other for one, other in zip(mine, yours, strict=False)):
+            continue
+        fewer = len(yours) < len(mine)
+        places = _within(yours, mine) if fewer else _within(mine, yours)
+        if places is None:
+            continue
+        slots = [ours[place].slot for place in reference[call]]
+        names = {n: slots[at] for n, at in enumerate(places)} if fewer else dict(zip(places, slots, strict=True))
+        for number, place in enumerate(candidate[call]):
+            found[place] = replace(theirs[place], slot=names.get(number, f"{number}, unused"))
+    return found
+
+
+def _positional(keys: Mapping[int, Key]) -> dict[Hashable, list[int]]:
+    """Return places of the inputs that are given by position, by their call and in order."""
+    places = sorted(
+        (place for place, key in keys.items() if key.role == "input" and key.slot.isdecimal()),
+        key=lambda place: int(keys[place].slot),
+    )
+    return grouped(places, (replace(keys[place], slot="") for place in places))
+
+
+def _kind_of(side: Side, place: int) -> tuple[str, tuple[int, ...]] | None:
+    source = side.tensor(place).source
+    return None if source is None else (dtypes.kind_of(source.dtype), source.shape)
+
+
+def _within(short: Sequence[object], long: Sequence[object]) -> list[int] | None:
+    """Return where the items of one list are in another, in order; None if some are not."""
+    found: list[int] = []
+    for item in short:
+        start = found[-1] + 1 if found else 0
+        at = next((number for number in range(start, len(long)) if long[number] == item), None)
+        if at is None:
+            return None
+        found.append(at)
+    return found
 
 
 def _without_rank(key: Key) -> Key:

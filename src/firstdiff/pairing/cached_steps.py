@@ -33,6 +33,7 @@ def steps_of_one(reference: Side, candidate: Side) -> Findings | None:
     flip = steps[0] > 1
     whole_side, part_side = (candidate, reference) if flip else (reference, candidate)
     whole, parts = (theirs, ours) if flip else (ours, theirs)
+    parts |= _by_position(whole_side, whole, part_side, parts)
     shared = [key for key in whole if key in parts and len(whole[key]) == 1]
     if not any(_are_joined_tokens(whole_side, whole[key][0], part_side, parts[key]) for key in shared):
         return _by_values(whole_side, part_side, parts, max(steps), flip=flip)
@@ -48,6 +49,22 @@ def steps_of_one(reference: Side, candidate: Side) -> Findings | None:
         apart[1 if flip else 0].update(() if chosen else whole[key])
         apart[0 if flip else 1].update(lone)
     return Findings(proposals, (_said(max(steps), flip=flip),), (frozenset(apart[0]), frozenset(apart[1])))
+
+
+def _by_position(
+    whole_side: Side, whole: dict[Key, list[int]], part_side: Side, parts: dict[Key, list[int]]
+) -> dict[Key, list[int]]:
+    """Return the ids of the steps by the key of the other side's, where only one of the two was given them by name."""
+    lone = [key for key in parts if key not in whole and key.role == "input"]
+    found: dict[Key, list[int]] = {}
+    for key, places in whole.items():
+        if key in parts or len(places) != 1 or key.role != "input":
+            continue
+        others = (other for other in lone if other.name == key.name and other.slot.isdecimal() != key.slot.isdecimal())
+        same = next((at for at in others if _are_joined_tokens(whole_side, places[0], part_side, parts[at])), None)
+        if same is not None:
+            found[key] = parts[same]
+    return found
 
 
 def _said(steps: int, *, flip: bool) -> str:
