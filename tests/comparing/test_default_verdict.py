@@ -108,6 +108,18 @@ def test_whole_numbers_are_compared_exactly() -> None:
     assert (pair.tolerance.rule, pair.tolerance.source) == ("exact", "whole numbers")
 
 
+@pytest.mark.parametrize(("dtype", "vocabulary"), [(np.float16, 2000), (ml_dtypes.bfloat16, 250)])
+def test_ids_too_large_for_fractions_in_their_type_are_compared_exactly(dtype: type, vocabulary: int) -> None:
+    ids = np.random.default_rng(0).integers(0, vocabulary, (2, 24))
+    wrong = ids.copy()
+    wrong[1, int(np.argmax(ids[1]))] -= 1
+    assert verdict(ids.astype(dtype), wrong.astype(dtype)).status == "mismatch"
+    massive = (RANDOM.standard_normal((2, 24)) * 1e4).astype(dtype)
+    moved = massive.copy()
+    moved[1, 7] *= 1 + 2 * float(ml_dtypes.finfo(dtype).eps)
+    assert verdict(massive, moved).status == "match"
+
+
 def test_whole_numbers_that_a_coarser_type_rounds_are_no_error() -> None:
     ids = np.arange(2000, dtype=np.float32)
     assert verdict(ids, ids.astype(ml_dtypes.bfloat16)).status == "match"

@@ -38,6 +38,7 @@ WHOLE = "whole numbers"
 _COUNTS = ("rows", "channels", "row_index", "channel_index", "odd_index", "row_noise_index")
 _MOST_ROWS = 256  # that are read again for the worst element: those that can hold it come first
 _WINDOW = 1 << 22  # elements that are looked through for fillers at a time
+_LEAST_BITS = 10  # of fractions that whole numbers do without: by chance one tensor in a thousand has none
 _READ_WHOLE = 1 << 16  # elements of a tensor that is read at once rather than row by row
 
 
@@ -69,10 +70,23 @@ def exact_kind(scan: PairScan, sources: tuple[Source, Source], role: str) -> str
     if not (scan.sums.reference_whole and scan.sums.candidate_whole) or scan.sums.total.rr == 0:
         return None
     largest = max(abs(scan.reference.min or 0.0), abs(scan.reference.max or 0.0))
-    if largest * dtypes.eps_of(reference.dtype) > 1:
-        return None  # too large for fractions in its type
+    if largest * dtypes.eps_of(reference.dtype) > 1 and not _are_whole_by_choice(reference):
+        return None
     coarser = dtypes.eps_of(candidate.dtype) > dtypes.eps_of(reference.dtype)
     return None if coarser and scan.sums.total.dd > 0 and _is_rounded(*sources) else WHOLE
+
+
+def _are_whole_by_choice(source: Source) -> bool:
+    """True if whole numbers could have had fractions, though the largest are too large for any in their type."""
+    bits, eps = 0.0, dtypes.eps_of(source.dtype)
+    for start in range(0, source.size, _WINDOW):
+        sizes = np.abs(source.window(start, min(start + _WINDOW, source.size)).astype(np.float64))
+        if not (sizes <= 2 / eps).all():
+            return False  # where whole numbers are rounded, too
+        bits -= float(np.log2(np.minimum(sizes[sizes > 0] * eps, 1.0)).sum())
+        if bits >= _LEAST_BITS:
+            return True
+    return False
 
 
 def _is_rounded(exact: Source, rounded: Source) -> bool:
