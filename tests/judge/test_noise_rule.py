@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from firstdiff import dtypes
 from firstdiff.judge.noise_figures import (
     NoiseFigures,
-    NoiseSums,
     median,
     noise_figures,
     suspicious_rows,
@@ -25,6 +24,7 @@ from firstdiff.judge.noise_rule import (
     smallest_scale_seen,
     worst_part,
 )
+from firstdiff.judge.noise_sums import NoiseSums
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 FP32 = np.dtype(np.float32)

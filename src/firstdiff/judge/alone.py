@@ -6,8 +6,9 @@ import ml_dtypes
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.judge.noise_figures import NoiseSums, as_rows, noise_figures, worst_elements, worst_local_element
+from firstdiff.judge.noise_figures import noise_figures, worst_elements, worst_local_element
 from firstdiff.judge.noise_rule import judge_alone, judge_outputs
+from firstdiff.judge.noise_sums import NoiseSums, as_rows
 from firstdiff.judge.special_values import filler_places
 from firstdiff.schema import FailedPart, Part
 
@@ -46,28 +47,28 @@ def parts_alone(
         return ()
     places = filler_places(computed, own)
     hidden = places.hidden if places is not None and places.agree else None
-    ours, theirs = as_rows(computed), as_rows(own)
+    exact, found = as_rows(computed), as_rows(own)
     # below its normal numbers a type has steps of one size, and no relative error can be held
     step = float(ml_dtypes.finfo(dtype).smallest_subnormal)
     with np.errstate(all="ignore"):
-        same = np.abs(theirs - ours) <= step
-    theirs = np.where(same if hidden is None else same | hidden.reshape(same.shape), ours, theirs)
-    if once and _is_rounded(ours, theirs, dtype):
+        same = np.abs(found - exact) <= step
+    found = np.where(same if hidden is None else same | hidden.reshape(same.shape), exact, found)
+    if once and _is_rounded(exact, found, dtype):
         return ()
-    sums = NoiseSums.of(ours, theirs, None if hidden is None else ~hidden)
+    sums = NoiseSums.of(exact, found, None if hidden is None else ~hidden)
     figures = noise_figures(sums, eps)
     if figures is None:
         return ()
     sizes = sums.rows.sizes, sums.channels.sizes
-    figures = figures.with_worst(worst_elements(ours, theirs, *sizes), eps)
+    figures = figures.with_worst(worst_elements(exact, found, *sizes), eps)
     verdict = judge_alone(figures, dtype) if once else judge_outputs(figures, dtype)
     most = _LOCAL_HALF if dtype.itemsize == 2 else _LOCAL_WIDE
     if not once or verdict.failed or not (each_element if dtype.itemsize == 2 else arithmetic):
         return verdict.failed
     # far in a tail float32 itself cancels, so that nothing much smaller than the tensor is told apart
-    whole = float(np.sqrt(np.mean(np.square(ours, where=np.isfinite(ours), out=np.zeros_like(ours)))))
+    whole = float(np.sqrt(np.mean(np.square(exact, where=np.isfinite(exact), out=np.zeros_like(exact)))))
     scales = (np.maximum(size, _LEAST_LOCAL * whole) for size in sizes)
-    local = worst_local_element(ours, theirs, *scales) / eps
+    local = worst_local_element(exact, found, *scales) / eps
     if local <= most:
         return ()
     text = f"one element is {local:.3g} roundings off; healthy ones stay within {most:g}"

@@ -12,8 +12,8 @@ from math import inf, sqrt
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.judge.noise_figures import LineSums, NoiseSums
 from firstdiff.judge.noise_rule import percent, short_name
+from firstdiff.judge.noise_sums import LineSums, NoiseSums
 from firstdiff.judge.systematic import noise_sums, without_fillers
 from firstdiff.measure import scan_pair
 from firstdiff.schema import Controlled
@@ -48,20 +48,24 @@ def beside_control(pair: tuple[Source, Source], control: tuple[Source, Source], 
     control: reference and control, in the layout of the pair
     dtype: the coarsest type that the control was computed in
     """
-    ours, theirs = _sums(pair), _sums(control)
-    if ours is None or theirs is None or len(ours.rows) != len(theirs.rows):
+    sums, control_sums = _sums(pair), _sums(control)
+    if sums is None or control_sums is None or len(sums.rows) != len(control_sums.rows):
         return None
-    total, healthy = ours.rows.total, theirs.rows.total
+    total, healthy = sums.rows.total, control_sums.rows.total
     if total.rr[0] == 0:
         return None
     eps = dtypes.eps_of(dtype)
     size = sqrt(total.rr[0])
     error, cost = sqrt(total.dd[0]) / size, sqrt(healthy.dd[0]) / size
-    row = _worst_line(ours.rows, theirs.rows, eps, uneven=True)
+    row = _worst_line(sums.rows, control_sums.rows, eps, uneven=True)
     rms = error / max(cost, _ROUNDED * eps)
-    if len(ours.rows) >= _LEAST_ROWS:
-        rms = min(rms, _without(row.index, ours.rows, theirs.rows, eps), _usual(ours.rows, theirs.rows))
-    channel = _worst_line(ours.channels, theirs.channels, eps) if len(ours.channels) == len(theirs.channels) else None
+    if len(sums.rows) >= _LEAST_ROWS:
+        rms = min(rms, _without(row.index, sums.rows, control_sums.rows, eps), _usual(sums.rows, control_sums.rows))
+    channel = (
+        _worst_line(sums.channels, control_sums.channels, eps)
+        if len(sums.channels) == len(control_sums.channels)
+        else None
+    )
     typical = size / sqrt(max(total.count[0], 1))
     found = Controlled(
         status="match",
@@ -105,40 +109,42 @@ def _judged(found: Controlled, count: int, eps: float) -> Controlled:
     return replace(found, text=f"this is {cost} here ({figures})")
 
 
-def _worst_line(ours: LineSums, theirs: LineSums, eps: float, *, uneven: bool = False) -> _Line:
+def _worst_line(sums: LineSums, control_sums: LineSums, eps: float, *, uneven: bool = False) -> _Line:
     """Compare errors line by line; a line where the control happens to be right is judged by the others, too.
 
     uneven: any line may be as far off as the control's worst is, such as a token that attends elsewhere
     """
-    if not len(ours):
+    if not len(sums):
         return _Line(0.0, 0)
-    healthy = theirs.dd + theirs.dd.mean()
-    rounded = (_ROUNDED_LINE * eps) ** 2 * np.maximum(ours.rr, ours.rr.mean())
+    healthy = control_sums.dd + control_sums.dd.mean()
+    rounded = (_ROUNDED_LINE * eps) ** 2 * np.maximum(sums.rr, sums.rr.mean())
     allowed = np.maximum(healthy, rounded)
     if uneven:
-        relative = np.divide(theirs.dd, theirs.rr, out=np.zeros_like(allowed), where=theirs.rr > 0).max()
-        allowed = np.maximum(allowed, np.minimum(relative * ours.rr, theirs.dd.max()))
-    ratios = np.sqrt(np.divide(ours.dd, allowed, out=np.zeros_like(allowed), where=allowed > 0))
-    ratios[(allowed == 0) & (ours.dd > 0)] = np.inf
+        relative = np.divide(
+            control_sums.dd, control_sums.rr, out=np.zeros_like(allowed), where=control_sums.rr > 0
+        ).max()
+        allowed = np.maximum(allowed, np.minimum(relative * sums.rr, control_sums.dd.max()))
+    ratios = np.sqrt(np.divide(sums.dd, allowed, out=np.zeros_like(allowed), where=allowed > 0))
+    ratios[(allowed == 0) & (sums.dd > 0)] = np.inf
     worst = int(ratios.argmax())
     return _Line(float(ratios[worst]), worst)
 
 
-def _without(worst: int, ours: LineSums, theirs: LineSums, eps: float) -> float:
+def _without(worst: int, sums: LineSums, control_sums: LineSums, eps: float) -> float:
     """Return the ratio without one row: a massive value that rounds another way is the worst row's, not everyone's."""
-    others = np.arange(len(ours)) != worst
-    rest, healthy = ours.where(others).total, theirs.where(others).total
+    others = np.arange(len(sums)) != worst
+    rest, healthy = sums.where(others).total, control_sums.where(others).total
     least = (_ROUNDED * eps) ** 2 * rest.rr[0]
     allowed = max(float(healthy.dd[0]), float(least))
     return sqrt(rest.dd[0] / allowed) if allowed > 0 else 0.0
 
 
-def _usual(ours: LineSums, theirs: LineSums) -> float:
+def _usual(sums: LineSums, control_sums: LineSums) -> float:
     """Return the median ratio of a row, which a few tokens that attend elsewhere do not move; inf if most are equal."""
-    both = (ours.dd > 0) & (theirs.dd > 0)
-    if 2 * np.count_nonzero(both) < len(ours):
+    both = (sums.dd > 0) & (control_sums.dd > 0)
+    if 2 * np.count_nonzero(both) < len(sums):
         return inf
-    return float(np.sqrt(np.median(ours.dd[both] / theirs.dd[both])))
+    return float(np.sqrt(np.median(sums.dd[both] / control_sums.dd[both])))
 
 
 def _sums(pair: tuple[Source, Source]) -> NoiseSums | None:

@@ -47,18 +47,26 @@ def masks_in_one_form(sources: tuple[Source, Source], *, named: bool) -> MaskPai
     reference, candidate = sources
     if not _may_be_masks(reference, candidate, named=named):
         return None
-    ours, theirs = _mask(reference.view()), _mask(candidate.view())
-    if ours is None or theirs is None or not (named or ours.has_fillers or theirs.has_fillers):
+    reference_mask, candidate_mask = _mask(reference.view()), _mask(candidate.view())
+    if (
+        reference_mask is None
+        or candidate_mask is None
+        or not (named or reference_mask.has_fillers or candidate_mask.has_fillers)
+    ):
         return None
-    alike = ours.form == theirs.form and reference.shape == candidate.shape
-    if alike and (not ours.is_added or np.array_equal(ours.hidden, theirs.hidden)):
+    alike = reference_mask.form == candidate_mask.form and reference.shape == candidate.shape
+    if alike and (not reference_mask.is_added or np.array_equal(reference_mask.hidden, candidate_mask.hidden)):
         return None
-    shape = np.broadcast_shapes(ours.hidden.shape, theirs.hidden.shape)
-    one, other = np.broadcast_to(ours.hidden, shape), np.broadcast_to(theirs.hidden, shape)
+    shape = np.broadcast_shapes(reference_mask.hidden.shape, candidate_mask.hidden.shape)
+    one, other = np.broadcast_to(reference_mask.hidden, shape), np.broadcast_to(candidate_mask.hidden, shape)
     note = "masks that hide the same places, written differently"
-    if ours.is_added != theirs.is_added and not np.array_equal(one, other) and np.array_equal(one, ~other):
+    if (
+        reference_mask.is_added != candidate_mask.is_added
+        and not np.array_equal(one, other)
+        and np.array_equal(one, ~other)
+    ):
         # True may mean "hidden", as in masked_fill; what is made of it tells whether that was meant
-        one, other = (one, one) if ours.is_added else (other, other)
+        one, other = (one, one) if reference_mask.is_added else (other, other)
         note = "masks that hide the same places; True means hidden in one of them"
     return MaskPair((_as_added(one), _as_added(other)), note)
 

@@ -8,13 +8,12 @@ shifted one way), one that sits in a single row, channel or element, or a level 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import isfinite
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from firstdiff.measure.sums import PairSums, SumTable
+from firstdiff.judge.noise_sums import LineSums, NoiseSums, as_rows
 
 _EMPTY = 0.1  # of the typical size: rows and channels smaller than this are judged by it
 _MASSIVE = 3.0  # times the median row: what goes beyond it is a few massive values, which do not set the scale
@@ -23,114 +22,6 @@ _LEAST_SIZE = 0.03  # of the size of all: channels this small have gains of nois
 _FEW_ROWS = 16  # with fewer the gain of a single channel is not known well enough
 _MASK_SHARE = 0.5
 _FEW = 3  # elements of a line of which one is not told from all
-
-
-@dataclass(frozen=True, eq=False)
-class LineSums:
-    """Sums over each of several lines (rows or channels), where r is the reference and d = candidate - r.
-
-    Most figures are made of the same few, which are worked out once:
-
-    sizes: root mean square of the reference in each line; size: of all lines as one
-    noise, gains: relative L2 and slope of each line in which the reference is not 0
-    total: all lines as one
-    """
-
-    count: np.ndarray
-    r: np.ndarray
-    rr: np.ndarray
-    d: np.ndarray
-    dd: np.ndarray
-    rd: np.ndarray
-    max_d: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.count)
-
-    @cached_property
-    def sizes(self) -> np.ndarray:
-        return np.asarray(np.sqrt(self.rr / np.maximum(self.count, 1)))
-
-    @cached_property
-    def size(self) -> float:
-        return float(np.sqrt(self.rr.sum() / max(self.count.sum(), 1)))
-
-    @cached_property
-    def noise(self) -> np.ndarray:
-        used = self.rr > 0
-        return np.asarray(np.sqrt(self.dd[used] / self.rr[used]))
-
-    @cached_property
-    def gains(self) -> np.ndarray:
-        used = self.rr > 0
-        return np.asarray(self.rd[used] / self.rr[used])
-
-    def where(self, keep: np.ndarray) -> LineSums:
-        """Only some of the lines."""
-        return LineSums(*(values[keep] for values in self._arrays()))
-
-    @cached_property
-    def total(self) -> LineSums:
-        count, r, rr, d, dd, rd = (np.asarray([values.sum()]) for values in self._arrays()[:-1])
-        return LineSums(count, r, rr, d, dd, rd, np.asarray([self.max_d.max(initial=0.0)]))
-
-    def _arrays(self) -> tuple[np.ndarray, ...]:
-        return self.count, self.r, self.rr, self.d, self.dd, self.rd, self.max_d
-
-
-@dataclass(frozen=True, slots=True)
-class NoiseSums:
-    """The sums of one pass over a pair.
-
-    rows: over the last axis, for every other index; all rows of the tensor
-    channels: for every index of the last axis; over all rows, or a fixed sample of them
-    """
-
-    rows: LineSums
-    channels: LineSums
-
-    @classmethod
-    def of(cls, reference: np.ndarray, candidate: np.ndarray, counted: np.ndarray | None = None) -> Self:
-        """The plain definition, for arrays that fit into memory.
-
-        counted: False where an element is not to be looked at, such as a mask's filler; NaN and infinities never are
-        """
-        ref, cand = as_rows(reference), as_rows(candidate)
-        keep = np.isfinite(ref) & np.isfinite(cand)
-        if counted is not None:
-            keep &= as_rows(counted).astype(bool)
-        whole = bool(keep.all())
-        r = ref if whole else np.where(keep, ref, 0.0)
-        d = (cand if whole else np.where(keep, cand, 0.0)) - r
-        return cls(*(_line_sums(r, d, keep, axis) for axis in (1, 0)))
-
-    @classmethod
-    def from_scan(cls, sums: PairSums) -> Self | None:
-        """The sums that were taken while a pair was measured; None where there are none."""
-        if sums.rows is None:
-            return None
-        # of a single row the channels are its elements, which tell nothing that the row does not
-        return cls(_lines_of(sums.rows), _lines_of(sums.channels or sums.rows))
-
-
-def _lines_of(table: SumTable) -> LineSums:
-    return LineSums(table.count, table.r, table.rr, table.d, table.dd, table.rd, table.max_abs)
-
-
-def as_rows(values: Any) -> np.ndarray:
-    """A tensor as rows of its last axis, in float64."""
-    array = np.asarray(values)
-    flat = array.reshape(-1, array.shape[-1]) if array.ndim > 1 else array.reshape(1, -1)
-    return flat.astype(np.float64)
-
-
-def _line_sums(r: np.ndarray, d: np.ndarray, keep: np.ndarray, axis: int) -> LineSums:
-    def over(values: np.ndarray) -> np.ndarray:
-        return np.asarray(values.sum(axis=axis), dtype=np.float64)
-
-    return LineSums(
-        over(keep), over(r), over(r * r), over(d), over(d * d), over(r * d), np.abs(d).max(axis=axis, initial=0.0)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +36,7 @@ class NoiseFigures:
     own_scale: the largest gain, one way or the other, that the whole or a quarter of rows or channels have
     shift, sure_shift: the same two for a constant, in local RMS
     row, channel: the worst row's relative L2, the worst channel's gain, and their indices
-    odd_channel: how far one channel's gain is from those of the others, in deviations of theirs
+    odd_channel: how far one channel's gain is from those of the others, in their deviations
     odd_gain: that gain, in eps
     element: the worst element against its row, its channel and itself; None where nobody looked
     row_noise: the RMS of that over the worst row; None where nobody looked
@@ -219,7 +110,7 @@ def noise_figures(sums: NoiseSums, eps: float) -> NoiseFigures | None:
 
 
 def suspicious_rows(sums: NoiseSums, element: float, row_noise: float, together: int = 1) -> np.ndarray:
-    """Rows that may hold an element beyond its limit, or noise beyond theirs, those closest to it first.
+    """Rows that may hold an element beyond its limit, or noise beyond its limit, those furthest to it first.
 
     element, row_noise: limits, relative, the eps included
     together: rows that share an entry of the sums

@@ -46,12 +46,12 @@ def filler_places(reference: np.ndarray, candidate: np.ndarray) -> FillerPlaces 
     >>> filler_places(np.float32([0.5, -3.4028235e38]), np.float16([0.5, -65504])).hidden
     array([False,  True])
     """
-    ours, theirs = places_filled(reference), places_filled(candidate)
-    if ours is None and theirs is None:
+    ref, cand = places_filled(reference), places_filled(candidate)
+    if ref is None and cand is None:
         return None
     nowhere = np.zeros(reference.shape, dtype=bool)
-    ours, theirs = nowhere if ours is None else ours, nowhere if theirs is None else theirs
-    return FillerPlaces(ours & theirs, int((ours & ~theirs).sum()), int((theirs & ~ours).sum()))
+    ref, cand = nowhere if ref is None else ref, nowhere if cand is None else cand
+    return FillerPlaces(ref & cand, int((ref & ~cand).sum()), int((cand & ~ref).sum()))
 
 
 def may_have_fillers(minimum: float, infinities: int) -> bool:

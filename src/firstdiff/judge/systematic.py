@@ -12,7 +12,6 @@ import numpy as np
 from firstdiff import dtypes
 from firstdiff.judge.noise_figures import (
     NoiseFigures,
-    NoiseSums,
     WorstElements,
     noise_figures,
     suspicious_rows,
@@ -27,6 +26,7 @@ from firstdiff.judge.noise_rule import (
     short_name,
     worst_part,
 )
+from firstdiff.judge.noise_sums import NoiseSums
 from firstdiff.judge.special_values import filler_places, may_have_fillers
 from firstdiff.judge.verdict import ratio
 from firstdiff.measure import PairScan
@@ -108,8 +108,8 @@ def is_cast(sources: tuple[Source, Source]) -> bool:
     half = (dtypes.eps_of(coarse) + finer_eps) / 2
     step = max(float(ml_dtypes.finfo(dtype).smallest_subnormal) for dtype in types)
     with np.errstate(invalid="ignore"):
-        for ours, theirs in _windows(*sources, _WINDOW):
-            one, other = ours.astype(np.float64), theirs.astype(np.float64)
+        for reference, candidate in _windows(*sources, _WINDOW):
+            one, other = reference.astype(np.float64), candidate.astype(np.float64)
             if not (np.abs(one - other) <= half * np.maximum(np.abs(one), np.abs(other)) + step).all():
                 return False
     return True
@@ -131,9 +131,9 @@ def other_weights(sources: tuple[Source, Source]) -> FailedPart | None:
     # the finer type may hold small values in coarser steps, as float16 does beside bfloat16
     step = max(float(ml_dtypes.finfo(held).tiny), *(float(ml_dtypes.finfo(one).smallest_subnormal) for one in types))
     with np.errstate(all="ignore"):
-        for ours, theirs in _windows(*sources, _WINDOW):
-            if not np.array_equal(ours.astype(held), theirs.astype(held)):
-                one, other = ours.astype(np.float64), theirs.astype(np.float64)
+        for reference, candidate in _windows(*sources, _WINDOW):
+            if not np.array_equal(reference.astype(held), candidate.astype(held)):
+                one, other = reference.astype(np.float64), candidate.astype(np.float64)
                 others += int(np.count_nonzero(np.abs(one - other) > eps * np.abs(one) + step))
     if not others:
         return None
@@ -148,16 +148,19 @@ def without_fillers(scan: PairScan, sources: tuple[Source, Source]) -> Filled | 
         return None
     if not any(may_have_fillers(side.min or 0.0, side.inf) for side in (scan.reference, scan.candidate)):
         return None
-    found = [(ours, theirs, filler_places(ours, theirs)) for ours, theirs in _windows(*sources, _WINDOW)]
+    found = [
+        (reference, candidate, filler_places(reference, candidate))
+        for reference, candidate in _windows(*sources, _WINDOW)
+    ]
     if all(places is None for _, _, places in found):
         return None
-    hidden = [np.zeros(ours.shape, bool) if places is None else places.hidden for ours, _, places in found]
+    hidden = [np.zeros(reference.shape, bool) if places is None else places.hidden for reference, _, places in found]
     lone = [(places.reference_only, places.candidate_only) for _, _, places in found if places is not None]
     counted = ~np.concatenate(hidden).reshape(sources[0].shape)
     one_sided = [sum(side) for side in zip(*lone, strict=True)]
     shown = None
     if not any(one_sided):
-        sides = zip(*((ours, theirs) for ours, theirs, _ in found), strict=True)
+        sides = zip(*((reference, candidate) for reference, candidate, _ in found), strict=True)
         shown = tuple(ArraySource(_shown(np.concatenate(side), counted)) for side in sides)
     return Filled(
         None if shown is None else (shown[0], shown[1]), counted, int((~counted).sum()), one_sided[0], one_sided[1]
@@ -293,17 +296,17 @@ def _worst(
         return WorstElements(float(np.sqrt(sums.rows.dd.max(initial=0) / max(sums.rows.rr.max(), 1e-300))))
     width = sources[0].shape[-1] if sources[0].shape else 1
     sizes = sums.rows.sizes
-    # where channels were not summed up, as in a column, the size of all stands for theirs
+    # where channels were not summed up, as in a column, the size of all stands for that of each
     channels = sums.channels.sizes if len(sums.channels) == width else np.full(width, sums.rows.size)
     if sources[0].size <= _READ_WHOLE:
-        ours, theirs = (source.window(0, source.size).reshape(-1, width) for source in sources)
-        return worst_elements(ours, theirs, np.repeat(sizes, together)[: len(ours)], channels)
+        reference, candidate = (source.window(0, source.size).reshape(-1, width) for source in sources)
+        return worst_elements(reference, candidate, np.repeat(sizes, together)[: len(reference)], channels)
     worst = WorstElements()
     for row in rows[:_MOST_ROWS]:
         first = int(row) * together
         start, stop = first * width, min((first + together) * width, sources[0].size)
-        ours, theirs = (source.window(start, stop).reshape(-1, width) for source in sources)
-        here = worst_elements(ours, theirs, np.full(len(ours), sizes[row]), channels, first_row=first)
+        reference, candidate = (source.window(start, stop).reshape(-1, width) for source in sources)
+        here = worst_elements(reference, candidate, np.full(len(reference), sizes[row]), channels, first_row=first)
         worst = worst.or_worse(here)
     return worst
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from firstdiff import dtypes
-from firstdiff.judge.noise_figures import NoiseFigures, NoiseSums, noise_figures, worst_elements
+from firstdiff.judge.noise_figures import NoiseFigures, noise_figures, worst_elements
+from firstdiff.judge.noise_sums import NoiseSums
 from firstdiff.judge.special_values import filler_places, is_whole
 from firstdiff.testing.corpus.faults import FAULTS, apply
 from firstdiff.testing.corpus.models import CorpusModel, Half
@@ -134,12 +135,12 @@ def _sampled(pair: TensorPair) -> _Rows:
     reference, candidate = reference[chosen], candidate[chosen]
     places = filler_places(reference, candidate)
     counted = np.ones(reference.shape, dtype=bool) if places is None else ~places.hidden
-    ours = np.where(counted, reference.astype(np.float64), 0.0)
-    theirs = np.where(counted, candidate.astype(np.float64), 0.0)
+    expected = np.where(counted, reference.astype(np.float64), 0.0)
+    given = np.where(counted, candidate.astype(np.float64), 0.0)
     other = places is not None and not places.agree
     # a finer candidate is judged in the coarser type, so that its faults are rounded to that
     stored = max(candidate.dtype, pair.dtype, key=dtypes.eps_of)
-    return _Rows(ours, theirs, counted, other, stored, pair.dtype)
+    return _Rows(expected, given, counted, other, stored, pair.dtype)
 
 
 def _takes_faults(pair: TensorPair, rows: _Rows, variation: Variation) -> bool:

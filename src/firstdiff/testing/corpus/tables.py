@@ -18,18 +18,20 @@ _SHOWN_ALARMS = 8
 
 def calibration(found: Sequence[Measured]) -> str:
     """Everything in Markdown: limits, then false alarms and detection rates on the half they were not chosen on."""
-    ours = only(found, lambda one: one.half == "choose")
-    others = only(found, lambda one: one.half == "score")
-    trained = only(others, lambda one: one.trained)
-    chosen = choose(ours)
+    choosing = only(found, lambda one: one.half == "choose")
+    scoring = only(found, lambda one: one.half == "score")
+    trained = only(scoring, lambda one: one.trained)
+    chosen = choose(choosing)
     scored = [
-        ("limits of the other half", score(others, chosen)),
-        ("limits as shipped", score(others, SHIPPED)),
+        ("limits of the other half", score(scoring, chosen)),
+        ("limits as shipped", score(scoring, SHIPPED)),
         ("as shipped, trained models only", score(trained, SHIPPED)),
     ]
     alarms = scored[1][1].examples[:_SHOWN_ALARMS]
     listed = ["", "Alarms:", "", *(f"- {alarm}" for alarm in alarms)] if alarms else []
-    return "\n".join([_summary(ours, others), "", *_limits(ours, others, chosen), "", *_rates(scored), *listed])
+    return "\n".join(
+        [_summary(choosing, scoring), "", *_limits(choosing, scoring, chosen), "", *_rates(scored), *listed]
+    )
 
 
 def write_docs(path: Path, text: str) -> None:
@@ -42,22 +44,24 @@ def write_docs(path: Path, text: str) -> None:
     path.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")
 
 
-def _summary(ours: Sequence[Measured], others: Sequence[Measured]) -> str:
+def _summary(choosing: Sequence[Measured], scoring: Sequence[Measured]) -> str:
     def count(half: Sequence[Measured]) -> str:
         healthy = [one for one in half if one.fault is None]
         runs = len({(one.model, one.variation) for one in healthy})
         return f"{len({one.model for one in half})} models in {runs} pairs of runs, {len(healthy):,} healthy tensors"
 
-    planted = sum(one.fault is not None for one in (*ours, *others))
-    return f"Of {len(MODELS)} models, chosen on {count(ours)}; scored on {count(others)}. {planted:,} faults planted."
+    planted = sum(one.fault is not None for one in (*choosing, *scoring))
+    return (
+        f"Of {len(MODELS)} models, chosen on {count(choosing)}; scored on {count(scoring)}. {planted:,} faults planted."
+    )
 
 
-def _limits(ours: Sequence[Measured], others: Sequence[Measured], chosen: Chosen) -> list[str]:
+def _limits(choosing: Sequence[Measured], scoring: Sequence[Measured], chosen: Chosen) -> list[str]:
     lines = [
         f"| part | shipped: half, fp32 | largest healthy figure, chosen on | scored on | chosen (x{MARGIN:g}) |",
         "|---|---|---|---|---|",
     ]
-    worst = [[largest_healthy(half, wide) for wide in (False, True)] for half in (ours, others)]
+    worst = [[largest_healthy(half, wide) for wide in (False, True)] for half in (choosing, scoring)]
     for part in PARTS:
         healthy = [_both(*(side.get(part, 0.0) for side in half)) for half in worst]
         shipped = _both(getattr(SHIPPED.half, part), getattr(SHIPPED.wide, part))

@@ -66,19 +66,19 @@ def tensor_pairs(variation: Variation, built: Built, folder: Path) -> Iterator[T
         values = others.get(_key(tensor), [])
         if tensor.record.role not in _ROLES or not values or tensor.source is None:
             continue
-        ours = tensor.values().read()
+        expected = tensor.values().read()
         arrays = [other.values().read() for other in values]
-        theirs = arrays[0] if len(arrays) == 1 and arrays[0].shape == ours.shape else None
-        if theirs is None and variation.join is not None:
-            theirs = variation.join(arrays, ours.shape)
+        given = arrays[0] if len(arrays) == 1 and arrays[0].shape == expected.shape else None
+        if given is None and variation.join is not None:
+            given = variation.join(arrays, expected.shape)
         found = [dtype for side in (tensor, *values) if (dtype := types.get(id(side))) is not None]
-        if theirs is None or not found or ours.size < 2:
+        if given is None or not found or expected.size < 2:
             continue
         # one kernel masks by true and false, another by numbers
-        if any(dtypes.kind_of(values.dtype) != "float" for values in (ours, theirs)):
+        if any(dtypes.kind_of(values.dtype) != "float" for values in (expected, given)):
             continue
         coarsest = max(found, key=dtypes.eps_of)
-        yield TensorPair(_key(tensor), tensor.record.op, tensor.record.role, ours, theirs, coarsest)
+        yield TensorPair(_key(tensor), tensor.record.op, tensor.record.role, expected, given, coarsest)
 
 
 def cast(built: Built, dtype: torch.dtype) -> Built:
