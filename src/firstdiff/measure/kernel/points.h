@@ -121,6 +121,8 @@ static int64_t NAME(count_outside)(const T *r, const T *c, int64_t n, double ato
     Mask_double outside = {0};
     for (int64_t at = 0; at < n; at += 4) {
         Vector_double x = NAME(widened)(r + at, n - at), y = NAME(widened)(c + at, n - at);
+        __builtin_prefetch(r + at + AHEAD);
+        __builtin_prefetch(c + at + AHEAD);
         Mask_double finite = (x - x) + (y - y) == 0;
         outside += finite & (absolute_double(y - x) > absolute_double(x) * rtol + atol);
     }
