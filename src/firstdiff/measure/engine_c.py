@@ -50,17 +50,17 @@ class Stretch:
         rows = sums.size - channels
         self._rows = sums[:rows].reshape(-1, FIGURES)
         self._channels = sums[rows:].reshape(FIGURES, -1)[:, : -c.CHANNEL_ROOM] if channels else None
-        self._told = _plan_struct(plan)
+        self._struct = _plan_struct(plan)
         address = _address(sums)
-        self._told.rows, self._told.first_group = address, self._first
-        self._told.channels = address + rows * sums.itemsize
+        self._struct.rows, self._struct.first_group = address, self._first
+        self._struct.channels = address + rows * sums.itemsize
         self._figures = c.Figures()
         self._library.begin(byref(self._figures))
 
     def add(self, reference: np.ndarray, candidate: np.ndarray, start: int) -> None:
         """Take in a window; `start` is the flat index of its first element."""
         r, d = np.ascontiguousarray(reference), np.ascontiguousarray(candidate)
-        self._library.scan(byref(self._told), byref(self._figures), _address(r), _address(d), start, r.size)
+        self._library.scan(byref(self._struct), byref(self._figures), _address(r), _address(d), start, r.size)
 
     def close(self) -> Accumulator:
         """Return the accumulated figures of all windows."""
@@ -95,10 +95,10 @@ class Stretch:
 def detail_window(reference: np.ndarray, candidate: np.ndarray, plan: PairPlan, allowed: Allowed) -> Details:
     """Count the elements outside a tolerance; with a full plan, sketch all of them, too."""
     r, d = np.ascontiguousarray(reference), np.ascontiguousarray(candidate)
-    told, found = _plan_struct(plan), c.Figures()
+    struct, found = _plan_struct(plan), c.Figures()
     engine = _library()
     engine.begin(byref(found))
-    outside = engine.count_outside(byref(told), byref(found), _address(r), _address(d), r.size, *allowed)
+    outside = engine.count_outside(byref(struct), byref(found), _address(r), _address(d), r.size, *allowed)
     return Details(outside, _sketch(found.sketch, plan) if plan.full else None)
 
 
