@@ -159,3 +159,18 @@ def test_a_module_that_calls_a_function_the_other_does_without_is_judged_as_a_wh
     ours = activated(tmp_path / "r", GELUActivation())
     assert broken(ours, activated(tmp_path / "same", nn.GELU(), dtype)) == []
     assert broken(ours, activated(tmp_path / "tanh", nn.GELU(approximate="tanh"), dtype)) == ["1"]
+
+
+def test_the_estimated_time_of_a_convolution_follows_its_kernel(tmp_path: Path) -> None:
+    """The last axis of its input is a width of the picture, which tells nothing."""
+
+    def cost(kernel: int) -> int:
+        torch.manual_seed(0)
+        made = nn.Sequential(nn.Conv2d(16, 16, kernel, padding="same"))
+        path = tmp_path / str(kernel)
+        one = captured(made, path, torch.ones(1, 16, 24, 24), params="all")
+        rows = rows_of(one, one)
+        return Replays(RowGraph(rows)).cost(next(at for at, row in enumerate(rows) if row.key == "0"))
+
+    few, many = cost(1), cost(9)
+    assert many > 10 * few

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
+from math import isfinite, prod
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -40,8 +40,10 @@ _LEAST_SHARE = 4.0  # of the limit of all operations: less than this fourth is r
 # nanoseconds on one core, float64: files opened and records read; elements converted, computed and compared
 _OVERHEAD = 150_000
 _EACH_ELEMENT = 12
+_EACH_COPIED = 4
 _OF_PRODUCTS = 6  # of them in a nanosecond
 _EACH_STEP = 50_000  # of a recurrent layer
+_OF_TWO = ("matmul", "bmm", "einsum")
 _MOST_INNER = 24  # of what ran inside a container: its outputs are among the last
 
 
@@ -117,17 +119,25 @@ class Replays:
         """About how many nanoseconds it takes to compute a row again."""
         row = self._graph.rows[place]
         size = row.reference.source.size if row.reference and row.reference.source else 0
-        places = self._values.slots(place).values() if row.role != "input" else ()
+        places = list(self._values.slots(place).values()) if row.role != "input" else []
         sizes = [self._size(at) for at in places]
-        name = row.name
-        weights = [self._size(at) for at in self._values.weights(name)] if row.role != "input" else []
-        width = max((shape[-1] for at in places if (shape := self._shape(at))), default=1)
-        mixes = bool(weights and max(weights) > 2 * width) or row.op in ("matmul", "bmm", "einsum")
-        products = size * width if mixes else 0
+        if row.role == "input":
+            return _OVERHEAD + _EACH_COPIED * size
+        weights = self._values.weights(row.name)
         if is_recurrent(row.op):
-            tokens = max(sizes, default=0) // max(width, 1)
-            products = 6 * tokens * (sum(weights) + _EACH_STEP * len(weights))
+            tokens = max(sizes, default=0) // max((shape[-1] for at in places if (shape := self._shape(at))), default=1)
+            products = 6 * tokens * (sum(map(self._size, weights)) + _EACH_STEP * len(weights))
+        else:
+            products = size * self._terms(row.op or "", [self._shape(at) for at in weights], places)
         return _OVERHEAD + _EACH_ELEMENT * (size + sum(sizes)) + products // _OF_PRODUCTS
+
+    def _terms(self, op: str, weights: Sequence[tuple[int, ...]], places: Iterable[int]) -> int:
+        """Return the number of products that each element of a result is the sum of."""
+        if op in _OF_TWO:
+            return max((shape[-1] for at in places if (shape := self._shape(at))), default=0)
+        if "Embedding" in op:
+            return 0
+        return max((prod(shape[1:]) for shape in weights if len(shape) > 1), default=0)
 
     def _judge(self, place: int) -> Isolated:
         row = self._graph.rows[place]
