@@ -177,7 +177,7 @@ def test_only_a_silent_match_is_quiet(chain: Trace, tmp_path: Path) -> None:
 
 
 def test_single_cases_of_the_locked_half_are_not_shown_unasked() -> None:
-    outcome = Outcome(case=Case("t5", "locked", "fault", "scores scaled"), verdict="match", seconds=0.1, place="wrong")
+    outcome = Outcome(case=Case("opt", "locked", "fault", "scores scaled"), verdict="match", seconds=0.1, place="wrong")
     sums, everything = (Console(record=True, width=180, file=StringIO()) for _ in range(2))
     show(sums, [outcome], "locked", single_cases=False)
     show(everything, [outcome], "locked")

@@ -84,7 +84,7 @@ def norm(w: Weights, name: str, x: Array) -> Array:
 _LAYER = "layers.{n}"
 PORT = Port(
     name="whisper",
-    half="locked",
+    half="open",
     style="numpy, numbered .npy files, time first",
     build=encoder,
     result=lambda output: output.last_hidden_state,
