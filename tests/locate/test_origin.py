@@ -12,7 +12,7 @@ import firstdiff as fd
 from firstdiff.locate import Located, MeasuredPair, RowGraph, locate
 from firstdiff.readers import open_trace
 from firstdiff.schema import Note
-from firstdiff.trace import Record, Tensor, Trace
+from firstdiff.trace import ArraySource, Record, Tensor, Trace
 from tests.locate.compared import graph_of, located, rows_of
 from tests.locate.models import change, model, trace
 
@@ -377,3 +377,30 @@ class _Parts(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         first, second = self.fused(x).chunk(2, -1)
         return first + second
+
+
+class Shares(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.score, self.value = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        shares = torch.sigmoid(torch.exp(self.score(x)))
+        return shares * torch.tanh(self.value(x))
+
+
+def test_an_error_may_be_made_wherever_something_was_not_compared(tmp_path: Path) -> None:
+    """The other factor matches, and comes after the shares, of which one side has nothing."""
+    torch.manual_seed(0)
+    with torch.no_grad(), fd.capture(made := Shares(), tmp_path / "reference"):
+        made(torch.randn(4, 6))
+    reference = open_trace(tmp_path / "reference")
+    kept = [tensor for tensor in reference if tensor.name not in ("root.sigmoid", "root.exp")]
+    wrong = [str(tensor.key) in ("root.mul", "root") for tensor in kept]
+    assert sum(wrong) == 2
+    values = [tensor.values().read() + 0.3 * off for tensor, off in zip(kept, wrong, strict=True)]
+    tensors = (Tensor(tensor.record, ArraySource(array)) for tensor, array in zip(kept, values, strict=True))
+    first = located(reference, Trace("candidate", tuple(tensors))).first_divergence
+    assert first is not None
+    assert first.key == "root.mul"
+    assert first.between == ("score", "root.mul")

@@ -63,7 +63,7 @@ def introduced(graph: RowGraph, place: int, reason: str, *, estimated: bool = Fa
     row = graph.rows[place]
     fed, direct = graph.compared[place], graph.direct[place]
     parent = row.record.parent if row.record else None
-    between = (graph.rows[fed.rows[-1]].key, row.key) if fed.rows else ()
+    between = (graph.rows[_last_right(graph, place)].key, row.key) if fed.rows else ()
     reason += _wrong_weights(graph, place)
     if row.role == "input":
         return Finding("introduced", reason, estimated, parent, between)
@@ -73,6 +73,19 @@ def introduced(graph: RowGraph, place: int, reason: str, *, estimated: bool = Fa
         inside = row.name if graph.calls.of(place).inner else parent
         return Finding("introduced", reason, estimated, inside, between)
     return Finding("introduced", reason, estimated, parent if row.is_function else None)
+
+
+def _last_right(graph: RowGraph, place: int) -> int:
+    """Return the row after which the error must have been made: what was not compared before a row may hold it.
+
+    Other branches of the same code, such as the values of an attention whose scores are unknown, tell nothing.
+    """
+    fed = graph.compared[place].rows
+    unknown = [at for at in graph.direct[place].rows if not graph.rows[at].compared]
+    reached = {at for hidden in unknown for at in graph.compared[hidden].rows}
+    outer = graph.calls.around(place)
+    inside = reached.intersection(outer.inner if outer else ())
+    return min(inside) if inside else max(reached, default=fed[-1])
 
 
 def _between_parts(graph: RowGraph, row: MeasuredPair) -> tuple[str, ...]:
