@@ -88,3 +88,15 @@ def test_a_part_needs_an_option_of_its_own(kept: Any) -> None:
     for sides in (({"x": frames}, {"x": frames[kept]}), ({"x": frames[kept]}, {"x": frames})):
         assert compare(*sides, **options).verdict == "mismatch"
         assert compare(*sides, allow_partial=True).verdict == "match"
+
+
+@pytest.mark.parametrize("side", ["reference", "candidate"])
+def test_one_of_two_equal_tensors_is_no_match_for_a_single_one(side: str) -> None:
+    """Which of the two it is would be luck, and the other one's own partner may be wrong."""
+    same, end = values(6, 8), values(4, 8)
+    two, one = {"before": same, "after": same.copy(), "end": end}, {"x": same, "y": values(6, 8), "end": end}
+    comparison = compare(*((two, one) if side == "reference" else (one, two)), **LENIENT)
+    assert (comparison.verdict, comparison.summary.mismatch) == ("mismatch", 0)
+    assert omitted(comparison) == [f"before and after of the {side} hold the same values: x may be either"]
+    named = {"before": same, "end": end}
+    assert compare(*((two, named) if side == "reference" else (named, two)), **LENIENT).verdict == "match"

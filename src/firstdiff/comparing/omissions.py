@@ -11,6 +11,8 @@ from firstdiff.errors import ReadError
 from firstdiff.locate import MeasuredPair
 from firstdiff.measure import measure_statistics
 from firstdiff.pairing import PairingResult
+from firstdiff.pairing.fingerprints import first_copies
+from firstdiff.pairing.strategy import Side
 from firstdiff.schema import Note
 from firstdiff.trace import Source, Tensor, Trace
 
@@ -28,7 +30,7 @@ def omissions(paired: PairingResult, rows: Sequence[MeasuredPair]) -> tuple[Note
     lone = [row for row in rows if row.status in ("missing", "extra", "rewritten") and not row.is_evidence]
     if not lone:
         return ()
-    said = [*_last_values(paired, rows), *_with_nan(lone), *_nothing_telling(rows)]
+    said = [*_last_values(paired, rows), *_with_nan(lone), *_nothing_telling(rows), *_by_luck(paired)]
     return tuple(Note("omission", None, text) for text in said)
 
 
@@ -140,6 +142,31 @@ def _holds_nan(tensor: Tensor) -> bool:
         return measure_statistics(tensor.source).nan > 0
     except ReadError:
         return False
+
+
+def _by_luck(paired: PairingResult) -> Iterator[str]:
+    """Of two tensors of one side that hold the same values one was paired for its values, and the other left out."""
+    by_values = [match for match in paired.pairs if match.pairing.method == "content"]
+    places = [match.reference[0] for match in by_values], [match.candidate[0] for match in by_values]
+    lone = [one.index for one in paired.missing], [one.index for one in paired.extra]
+    traces = paired.reference, paired.candidate
+    for number, side in enumerate(_SIDES):
+        twins = _twins(paired, number, places[number], lone[number])
+        for place, partner in zip(places[number], places[1 - number], strict=True):
+            if place in twins:
+                own, other = traces[number].tensors, traces[1 - number].tensors
+                both = f"{own[place].key} and {own[twins[place]].key} of the {side} hold the same values"
+                yield f"{both}: {other[partner].key} may be either"
+
+
+def _twins(paired: PairingResult, number: int, places: Sequence[int], lone: Sequence[int]) -> dict[int, int]:
+    """Return which of some tensors of a side hold the values of a lone one; copies in a captured run are one tensor."""
+    trace = (paired.reference, paired.candidate)[number]
+    if paired.fingerprints is None or any(tensor.record.sources for tensor in trace):
+        return {}
+    first = first_copies(Side.of(trace), paired.fingerprints[number], [*places, *lone])
+    lone_of = {first[place]: place for place in lone if place in first}
+    return {place: lone_of[first[place]] for place in places if first.get(place) in lone_of}
 
 
 def _nothing_telling(rows: Sequence[MeasuredPair]) -> Iterator[str]:
