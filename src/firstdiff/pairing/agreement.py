@@ -44,14 +44,8 @@ class Agreement:
             return False
         if misfit(self._prints[0], place, self._prints[1], other) <= self._within:
             return True
-        if size > _SMALL:
-            return False
-        mine, yours = _sorted(self._reference, place), _sorted(self._candidate, other)
-        if mine is None or yours is None:
-            return False
-        scale = float(np.abs(mine).max(initial=0.0))
         # two tensors of one kind are spread alike, so that in order of size their values are never far apart
-        return bool(np.abs(mine - yours).max(initial=0.0) <= min(self._within, NOISE) * scale)
+        return _apart_in_any_order(self._reference, place, self._candidate, other) <= min(self._within, NOISE)
 
 
 def equal_in_order(reference: Side, place: int, candidate: Side, other: int) -> bool:
@@ -60,6 +54,17 @@ def equal_in_order(reference: Side, place: int, candidate: Side, other: int) -> 
     if mine is None or yours is None or mine.shape != yours.shape or mine.size < _FEWEST or np.ptp(mine) == 0:
         return False
     return bool(np.abs(mine - yours).max() <= NOISE * float(np.abs(mine).max()))
+
+
+def _apart_in_any_order(reference: Side, place: int, candidate: Side, other: int) -> float:
+    """Return how far two small tensors of one size are apart in order of their values, by the largest of them."""
+    if (reference.sizes[place] or 0) > _SMALL:
+        return np.inf
+    mine, yours = _sorted(reference, place), _sorted(candidate, other)
+    if mine is None or yours is None:
+        return np.inf
+    difference, largest = float(np.abs(mine - yours).max(initial=0.0)), float(np.abs(mine).max(initial=0.0))
+    return difference / largest if difference and largest else difference
 
 
 def _sorted(side: Side, place: int) -> np.ndarray | None:
@@ -98,6 +103,10 @@ def agreement_of_runs(situation: Situation, least: float = NOISE) -> Agreement:
     ]
     apart = {two: misfit(mine, two[0], yours, two[1]) for two in outputs}
     near = {two: value for two, value in apart.items() if value <= EQUAL}
+    for two in apart.keys() - near.keys():  # two axes of one length hide the places of a fingerprint
+        value = _apart_in_any_order(situation.reference, two[0], situation.candidate, two[1])
+        if value <= NOISE:
+            near[two] = value
     values = sorted(near.values())
     if all(_is_wide(situation, *two) for two in near):
         values = _below_gap(values)

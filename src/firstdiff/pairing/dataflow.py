@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import final
 
+import numpy as np
+
+from firstdiff.errors import ReadError
 from firstdiff.pairing.generated_names import is_telling
 from firstdiff.pairing.strategy import Proposal, Side, Situation
 from firstdiff.trace import Record
 
 _EXECUTED = frozenset({"input", "output"})
+_LARGEST = 1 << 20  # elements of a tensor that is read to tell what it may be a view of
 _Call = tuple[str, int, int, int]
 
 
@@ -22,6 +27,7 @@ class Dataflow:
 
     def __init__(self, side: Side) -> None:
         self._side = side
+        self._ranges: dict[int, tuple[float, float] | None] = {}
         self._records: list[Record | None] = [
             tensor.record if key.role in _EXECUTED else None for tensor, key in zip(side.trace, side.keys, strict=True)
         ]
@@ -75,14 +81,30 @@ class Dataflow:
         source = self._side.tensor(place).source
         if source is None or source.size <= 1:  # a number in the code
             return []
-        found: dict[bool, list[int]] = {True: [], False: []}
+        found: dict[tuple[bool, bool], list[int]] = defaultdict(list)
         for at in made:
             other = self._side.tensor(at).source
             if other is None or other.dtype.kind != source.dtype.kind or other.size <= 1:
                 continue
             if max(other.size, source.size) % min(other.size, source.size) == 0:
-                found[other.size == source.size].append(at)
-        return found[True] or found[False]
+                found[self._have_one_range(place, at), other.size == source.size].append(at)
+        kinds = ((True, True), (True, False), (False, True), (False, False))
+        return next((found[kind] for kind in kinds if kind in found), [])
+
+    def _have_one_range(self, place: int, other: int) -> bool:
+        """True if the least and the greatest values are the same, as those of a view and of repeated values are."""
+        own, others = self._range(place), self._range(other)
+        return own is not None and own == others
+
+    def _range(self, place: int) -> tuple[float, float] | None:
+        if place not in self._ranges:
+            self._ranges[place] = None
+            source = self._side.tensor(place).source
+            if source is not None and source.size <= _LARGEST and source.dtype.kind != "c":
+                with suppress(ReadError):
+                    values = np.asarray(source.window(0, source.size))
+                    self._ranges[place] = float(values.min()), float(values.max())
+        return self._ranges[place]
 
 
 _CONFIDENCE = 0.75

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ import numpy as np
 from firstdiff.pairing.agreement import Settled, agreement_of_runs
 from firstdiff.pairing.dataflow import Dataflow
 from firstdiff.pairing.fingerprints import RELATED, Fingerprints, first_copies, misfit
-from firstdiff.pairing.generated_names import FunctionNames, may_be_one_place
+from firstdiff.pairing.generated_names import FunctionNames, is_telling, may_be_one_place
 from firstdiff.pairing.names import may_be_one, op_kind, words_of
 from firstdiff.pairing.sequence import Two, best_pairs, increasing
 from firstdiff.pairing.strategy import Proposal, Side, Situation
@@ -185,8 +186,9 @@ class _Board:
         return sorted(kept.values())
 
     def _is_inner(self, place: int, other: int) -> bool:
-        """True for a function whose value is that of a module: the module's name tells more."""
-        return self._reference.tensor(place).record.is_function and not self._reference.tensor(other).record.is_function
+        """True for a function whose value is that of a module, whose name tells more, unless its own is telling."""
+        records = self._reference.tensor(place).record, self._reference.tensor(other).record
+        return records[0].is_function and not is_telling(records[0].op) and not records[1].is_function
 
     def _leftover(self, side: Side) -> list[int]:
         return [
@@ -200,15 +202,24 @@ class _Board:
         records = [self._reference.tensor(place).record for place in stretch.ours]
         names = {record.name for record in records if record.parent is not None} - self._holding_layers
         results = {self._chain(place): place for place in stretch.ours}
+        lone = self._lone_likes(stretch)
         for row, place in enumerate(stretch.ours):
             record = self._reference.tensor(place).record
             inner = _INSIDE if record.is_function and record.parent in names else 0.0
             result = _RESULT if record.is_function and results[self._chain(place)] == place else 0.0
             for column, other in enumerate(stretch.theirs):
+                if (place, other) not in lone and not self._may_be_one_place(place, other):
+                    continue
                 worth = self._worth(place, other) + result + (0.0 if inner and self._is_like(place, other) else inner)
                 if worth >= _LEAST:
                     scores[row, column] = worth
         return scores
+
+    def _lone_likes(self, stretch: _Stretch) -> set[Two]:
+        """Tensors whose values are near each other's, and near no other's."""
+        near = [(place, other) for place in stretch.ours for other in stretch.theirs if self._is_like(place, other)]
+        counts = Counter(place for place, _ in near), Counter(other for _, other in near)
+        return {(place, other) for place, other in near if counts[0][place] == counts[1][other] == 1}
 
     def _chain(self, place: int) -> tuple[object, ...]:
         return self._reference.tensor(place).record.parent, self._reference.sizes[place]
@@ -219,8 +230,6 @@ class _Board:
             return -np.inf
         shape = _shape_worth(_lengths(self._reference, place), _lengths(self._candidate, other))
         if shape is None:
-            return -np.inf
-        if not self._may_be_one_place(place, other):
             return -np.inf
         kinds = op_kind(self._reference.tensor(place).record.op), op_kind(self._candidate.tensor(other).record.op)
         if not may_be_one(*kinds):

@@ -54,7 +54,28 @@ class RepeatedCode:
             other = self._voted(place, free) if self._sides[0].keys[place].role in _EXECUTED else None
             if other is not None:
                 found.append(self.proposal(place, other))
-        return found
+        return [*found, *self._of_whole_layers()]
+
+    def _of_whole_layers(self) -> Iterator[Proposal]:
+        """Pair what goes into two layers, unless some layer gives the same although it was given other values."""
+        free = frozenset(self._sides[0].free), frozenset(self._sides[1].free)
+        ours, theirs = (_inputs_of_layers(side) for side in self._sides)
+        for (front, other_front), numbers in self._fronts.items():
+            pairs = {
+                layer: (ours[layer], theirs[other])
+                for mine, yours in numbers.items()
+                for layer, other in [(_Layer(front, mine), _Layer(other_front, yours))]
+                if layer in ours and other in theirs
+            }
+            if all(self._may_be_given(layer, *pair) for layer, pair in pairs.items()):
+                free_pairs = (
+                    (place, other) for place, other in pairs.values() if place in free[0] and other in free[1]
+                )
+                yield from (self.proposal(place, other) for place, other in free_pairs)
+
+    def _may_be_given(self, layer: _Layer, place: int, other: int) -> bool:
+        same_size = self._sides[0].sizes[place] == self._sides[1].sizes[other]
+        return same_size and (layer not in self._healthy or self._agree(place, other))
 
     def proposal(self, place: int, other: int) -> Proposal:
         return Proposal((place,), (other,), _CONFIDENCE, why=_WHY)
@@ -92,10 +113,9 @@ class RepeatedCode:
             wanted = kept
 
     def _is_by_value(self, place: int, other: int) -> bool:
-        """True for outputs that are a pair for their values, and not for their names."""
+        """True for tensors that are a pair for their values, and not for their names."""
         forms = self._situation.forms
-        is_named = forms.reference[place].part == forms.candidate[other].part
-        return self._sides[0].keys[place].role == "output" and not is_named and place in self._proven
+        return forms.reference[place].part != forms.candidate[other].part and place in self._proven
 
     def _voted(self, place: int, among: Collection[int]) -> int | None:
         """Return the tensor that most layers and steps speak for."""
@@ -318,6 +338,17 @@ class _Calls:
             }
             self._aligned[run, other] = known
         return known
+
+
+def _inputs_of_layers(side: Side) -> dict[_Layer, int]:
+    """Return the first input of each whole layer."""
+    found: dict[_Layer, int] = {}
+    for place, key in enumerate(side.keys):
+        if key.role == "input" and key.slot == "0" and not side.tensor(place).record.is_function:
+            last = next((layer for layer in _layers(key.name) if key.name[len(layer.front) :].isdigit()), None)
+            if last is not None:
+                found.setdefault(last, place)
+    return found
 
 
 def _layers(name: str) -> Iterator[_Layer]:
