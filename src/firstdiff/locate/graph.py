@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import final
 
 from firstdiff.locate.row import MeasuredPair
@@ -52,9 +53,30 @@ class RowGraph:
         graph = copy(self)
         graph.rows = rows
         graph.wrong_weights = _wrong_weights(rows)
+        vars(graph).pop("settled", None)
         if any(row.compared != was.compared for row, was in zip(rows, self.rows, strict=True)):
             graph.compared = graph._seen_through()
         return graph
+
+    def hidden(self, place: int) -> set[int]:
+        """Return the rows that feed one and were not compared, with no compared row in between."""
+        return self._upstream(self.direct[place].rows, lambda at: not self.rows[at].compared)
+
+    @cached_property
+    def settled(self) -> set[int]:
+        """Rows that match, and all that they were computed from."""
+        matching = (at for at, row in enumerate(self.rows) if row.status == "match" and not row.is_evidence)
+        return self._upstream(matching, lambda _: True)
+
+    def _upstream(self, places: Iterable[int], belongs: Callable[[int], bool]) -> set[int]:
+        found: set[int] = set()
+        waiting = list(places)
+        while waiting:
+            at = waiting.pop()
+            if at not in found and belongs(at):
+                found.add(at)
+                waiting += self.direct[at].rows
+        return found
 
     def through(self, place: int, seq: int) -> int | None:
         """The row that brings a recorded tensor to a call: the input of a call around it, if the tensor is one."""

@@ -63,7 +63,7 @@ def introduced(graph: RowGraph, place: int, reason: str, *, estimated: bool = Fa
     row = graph.rows[place]
     fed, direct = graph.compared[place], graph.direct[place]
     parent = row.record.parent if row.record else None
-    between = (graph.rows[_last_right(graph, place)].key, row.key) if fed.rows else ()
+    between = (_last_right(graph, place), row.key) if fed.rows else ()
     reason += _wrong_weights(graph, place)
     if row.role == "input":
         return Finding("introduced", reason, estimated, parent, between)
@@ -75,17 +75,20 @@ def introduced(graph: RowGraph, place: int, reason: str, *, estimated: bool = Fa
     return Finding("introduced", reason, estimated, parent if row.is_function else None)
 
 
-def _last_right(graph: RowGraph, place: int) -> int:
-    """Return the row after which the error must have been made: what was not compared before a row may hold it.
+def _last_right(graph: RowGraph, place: int) -> str:
+    """Return the key after which the error must have been made: before the first row that nothing proves right.
 
-    Other branches of the same code, such as the values of an attention whose scores are unknown, tell nothing.
+    Rows of the code around come first: a mask, say, is made far earlier, and hardly ever compared.
     """
-    fed = graph.compared[place].rows
-    unknown = [at for at in graph.direct[place].rows if not graph.rows[at].compared]
-    reached = {at for hidden in unknown for at in graph.compared[hidden].rows}
+    unproven = graph.hidden(place) - graph.settled
     outer = graph.calls.around(place)
-    inside = reached.intersection(outer.inner if outer else ())
-    return min(inside) if inside else max(reached, default=fed[-1])
+    near = unproven.intersection([*graph.calls.of(place).inner, *(outer.inner if outer else ())])
+    last = graph.compared[place].rows[-1]
+    if unproven:
+        before = reversed(range(min(near or unproven)))
+        last = next((at for at in before if graph.rows[at].status == "match" and not graph.rows[at].is_evidence), last)
+    row = graph.rows[last]
+    return str(row.parts[-1].key) if row.parts else row.key
 
 
 def _between_parts(graph: RowGraph, row: MeasuredPair) -> tuple[str, ...]:
