@@ -232,3 +232,54 @@ def test_repeated_values_are_of_what_they_repeat_and_not_of_what_has_their_size(
     above = Dataflow(Side.of(trace)).upstream([place["root.sqrt"]])
     assert place["root.sigmoid"] in above
     assert place["root.tanh"] not in above
+
+
+class Reading(nn.Module):
+    """Attention written out, with a mask for each text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.three, self.join = nn.Linear(D, 3 * D), nn.Linear(D, D)
+
+    def forward(self, x: torch.Tensor, hiding_mask: torch.Tensor) -> torch.Tensor:
+        query, key, value = self.three(x).chunk(3, -1)
+        shares = (query @ key.mT / D**0.5 + hiding_mask).softmax(-1)
+        return self.join(shares @ value)
+
+
+class Reader(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attn, self.end = Reading(), nn.Linear(D, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mask = torch.full((x.shape[1], x.shape[1]), -1e30).triu(1)
+        return self.end(self.attn(x, hiding_mask=mask.expand(len(x), -1, -1).clone()))
+
+
+class OtherReader(nn.Module):
+    """The same with torch's own module, which takes booleans, and one mask for all texts."""
+
+    def __init__(self, model: Reader, future: int) -> None:
+        super().__init__()
+        self.attn, self.last, self.future = nn.MultiheadAttention(D, 1, batch_first=True), model.end, future
+        own = model.attn
+        self.attn.in_proj_weight, self.attn.in_proj_bias = own.three.weight, own.three.bias
+        self.attn.out_proj.weight, self.attn.out_proj.bias = own.join.weight, own.join.bias
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = torch.ones(x.shape[1], x.shape[1]).triu(1 + self.future) > 0
+        return self.last(self.attn(x, x, x, attn_mask=hidden, need_weights=False)[0])
+
+
+@pytest.mark.filterwarnings("ignore:attn may take torch's fused path")
+@pytest.mark.parametrize("future", [0, 1])
+def test_the_only_masks_of_two_modules_are_a_pair(future: int, tmp_path: Path) -> None:
+    model = seeded(Reader)
+    assert isinstance(model, Reader)
+    found = compared(model, OtherReader(model, future).eval().requires_grad_(False), tmp_path, torch.randn(2, 6, D))
+    assert found.verdict == ("mismatch" if future else "match")
+    assert pairs(found)["attn:in.hiding_mask"] == "attn:in.attn_mask"
+    if future:
+        assert found.first_divergence is not None
+        assert found.first_divergence.key == "root.triu"

@@ -64,9 +64,13 @@ class RowGraph:
 
     @cached_property
     def settled(self) -> set[int]:
-        """Rows that match, and all that they were computed from."""
-        matching = (at for at, row in enumerate(self.rows) if row.status == "match" and not row.is_evidence)
-        return self._upstream(matching, lambda _: True)
+        """Rows that match, all that they were computed from, and what else the same calls gave."""
+        matching = [at for at, row in enumerate(self.rows) if row.status == "match" and not row.is_evidence]
+        outputs = (
+            self.calls.of(at).outputs for at in matching if self.rows[at].role == "output" and self.rows[at].record
+        )
+        beside = {at for call in outputs for at in call if not self.rows[at].compared}
+        return self._upstream([*matching, *beside], lambda _: True)
 
     def _upstream(self, places: Iterable[int], belongs: Callable[[int], bool]) -> set[int]:
         found: set[int] = set()

@@ -16,6 +16,7 @@ from firstdiff.pairing.strategy import Findings, Match, PairingResult, Proposal,
 _CLEAR, _SHARED, _RELATED = 0.9, 0.65, 0.5
 _WHOLE_ALONE = 0.7  # the same values in all, in a layout that was not found
 _PRODUCTS = {"linear", "conv"}  # a convolution over patches is a product of patches
+_MASK = "mask"  # in the names of arguments
 _CLEARLY = 4.0  # how much worse the next best must fit
 _MOST_VALUES = 1 << 24  # that are read for profiles in all
 
@@ -144,7 +145,22 @@ def inputs_of_pairs(situation: Situation, found: Iterable[Proposal]) -> list[Pro
                 proposals.append(
                     Proposal((place,), (partner,), _CLEAR, why="the same input of modules that are a pair")
                 )
+        masks = [[at for slot, at in given.items() if _MASK in slot] for given in (mine, yours)]
+        if all(len(places) == 1 for places in masks) and may_hide_the_same(situation, masks[0][0], masks[1][0]):
+            proposals.append(
+                Proposal((masks[0][0],), (masks[1][0],), _CLEAR, why="the only masks of modules that are a pair")
+            )
     return proposals
+
+
+def may_hide_the_same(situation: Situation, place: int, partner: int) -> bool:
+    """True for masks of one shape, where those that are the same for all texts or heads may have fewer axes."""
+    shapes = [
+        tuple(n for n in side.tensor(at).values().shape if n != 1)
+        for side, at in ((situation.reference, place), (situation.candidate, partner))
+    ]
+    shorter = min(map(len, shapes))
+    return shorter > 1 and shapes[0][-shorter:] == shapes[1][-shorter:]
 
 
 def are_one_kind(situation: Situation, place: int, partner: int) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple, final
 
-from firstdiff.pairing.fingerprints import EQUAL, fits, misfit
+from firstdiff.pairing.fingerprints import EQUAL, FEWEST_DISTINCT, fits, misfit
 from firstdiff.pairing.strategy import Findings, Proposal, Side, Situation, Strategy
 from firstdiff.trace import Tensor
 from firstdiff.trace.record import is_function_op
@@ -20,7 +20,7 @@ _Call = tuple[str | None, int, int]
 # arithmetic and moving values about: one of them in each module need not be the same one
 _COMMON = frozenset(
     "add sub mul div pow neg sqrt rsqrt mean sum matmul cat stack chunk split getitem reshape view transpose permute "
-    "squeeze unsqueeze expand contiguous flatten to float type clone where".split()
+    "squeeze unsqueeze expand contiguous flatten to float type clone where triu tril".split()
 )
 
 
@@ -50,6 +50,7 @@ class FunctionNames:
     def __init__(self, situation: Situation) -> None:
         self._situation = situation
         self._called = _called(situation.reference), _called(situation.candidate)
+        self._classes = _classes(situation.reference), _classes(situation.candidate)
 
     def tell(self, place: int, other: int) -> bool:
         """False for two functions that only have the same number in different code."""
@@ -58,13 +59,23 @@ class FunctionNames:
         if not (records[0].is_function and records[1].is_function):
             return True
         if self._called[0].get(_call(ours, place)) == self._called[1].get(_call(theirs, other)):
-            return True
+            classes = self._classes[0].get(records[0].parent), self._classes[1].get(records[1].parent)
+            return classes[0] == classes[1] or not self._is_plain(place) or self._hold_the_same(place, other)
         if ours.sizes[place] != theirs.sizes[other]:
             return False
         if self._is_only_one(records[0].op, _call(ours, place), _call(theirs, other)):
             return True
+        return self._hold_the_same(place, other)
+
+    def _hold_the_same(self, place: int, other: int) -> bool:
         prints = self._situation.prints
         return misfit(prints[0], place, prints[1], other) <= EQUAL
+
+    def _is_plain(self, place: int) -> bool:
+        """True for masks and other tensors of few different values, which each code makes in its own way."""
+        source = self._situation.reference.tensor(place).source
+        _, telling = self._situation.prints[0].points([place], "in_order")
+        return source is not None and source.size >= FEWEST_DISTINCT and not telling
 
     def code_of(self, place: int, *, is_reference: bool) -> Code | None:
         """Return what tells a function's place in a run; None for what is no function."""
@@ -89,6 +100,12 @@ def _called(side: Side) -> dict[_Call, tuple[str | None, ...]]:
         if tensor.record.is_function and tensor.record.key.role == "output":
             found[_call(side, place)].append(tensor.record.op)
     return {call: tuple(ops) for call, ops in found.items()}
+
+
+def _classes(side: Side) -> dict[str | None, str | None]:
+    """The class of each module."""
+    records = (tensor.record for tensor in side.trace)
+    return {record.name: record.op for record in records if record.role == "output" and not record.is_function}
 
 
 def _call(side: Side, place: int) -> _Call:
