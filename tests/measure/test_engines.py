@@ -239,6 +239,18 @@ def test_cells_that_are_far_apart_are_the_same_for_both_engines() -> None:
     assert len(cells[0]) > 200
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_cells_of_subnormal_float32_are_the_same_for_both_engines(variant: str) -> None:
+    rng = np.random.default_rng(0)
+    reference = (rng.integers(-500, 500, 5000) * 2.0**-149).astype(np.float32)
+    candidate = (reference + rng.integers(0, 9, 5000) * 2.0**-149).astype(np.float32)
+    sides = ArraySource(reference), ArraySource(candidate)
+    with using(variant):
+        cells = [measure_pair(*sides, ANYTHING, engine=engine).envelope.cells for engine in ENGINES]
+    assert cells[0] == cells[1]
+    assert {difference for _, difference, _ in cells[0]} == {-149, -148, -147, -146}
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("types", [("float32", "float32"), ("bfloat16", "bfloat16"), ("float64", "float64")])
 @pytest.mark.parametrize("change", ["nothing", "only zeros", "all but zeros", "steep"])
