@@ -135,6 +135,31 @@ def test_a_planted_weight_is_found_at_its_node_in_the_browsers_trace(exported: P
     assert "up.bias" in made_with["attrs"]["params"].values()
 
 
+def test_a_value_that_optimising_takes_away_is_left_out_and_said(tmp_path: Path) -> None:
+    needs("chromium")
+    helper, kind = onnx.helper, onnx.TensorProto
+    nodes = [
+        helper.make_node("Shape", ["ids"], ["shape"], start=1, end=2),
+        helper.make_node("Squeeze", ["shape"], ["length"]),
+        helper.make_node("Range", ["zero", "length", "one"], ["positions"]),
+        helper.make_node("Gather", ["table", "positions"], ["y"]),
+    ]
+    weights = {"zero": np.array(0), "one": np.array(1), "table": np.random.default_rng(0).random((9, 4), np.float32)}
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info("ids", kind.INT64, [1, "n"])],
+        [helper.make_tensor_value_info("y", kind.FLOAT, ["n", 4])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), tmp_path / "m.onnx")
+    np.savez(tmp_path / "x.npz", ids=np.zeros((1, 5), np.int64))
+    done = capture(tmp_path / "m.onnx", "--input", tmp_path / "x.npz", "-o", tmp_path / "web.trace", "--optimize")
+    assert done.returncode == 0, done.stderr
+    assert "left out: what optimising leaves of it is no tensor of numbers (positions)" in done.stdout + done.stderr
+    assert (fd.open_trace(tmp_path / "web.trace")["y"].values().read() == weights["table"][:5]).all()
+
+
 def test_the_page_runs_a_model_and_finds_it_equal(page: Page, server: Server, exported: Path) -> None:
     page.goto("/")
     page.get_by_role("link", name="Browser inference").click()

@@ -85,7 +85,7 @@ class Capture {
         const tensor = found.get(name);
         const bytes = tensor && toSent(name, tensor);
         if (bytes) sent.push(bytes);
-        else kinds[name] = tensor ? tensor.type : "a sequence";
+        else kinds[name] = tensor ? tensor.type : names.has(name) ? "what optimising leaves of it" : "a sequence";
         if (tensor && wanted.has(name)) outputs.set(name, tensor);
       }
       const total = sent.reduce((sum, { bytes }) => sum + bytes.length, 0);

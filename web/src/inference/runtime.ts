@@ -12,6 +12,8 @@ export interface ExternalFile {
 /** A sentence of our own, in contrast to what the runtime throws. */
 export class InferenceError extends Error {}
 
+const UNREADABLE = /output tensor data on index (\d+)\b[^]*non-tensor/;
+
 const LOADERS: Record<Provider, () => Promise<typeof Ort>> = {
   wasm: () => import("onnxruntime-web/wasm"),
   webgpu: () => import("onnxruntime-web/webgpu"),
@@ -57,9 +59,19 @@ export function tensorNames(session: Session): string[] {
   return session.outputNames.filter((name) => kinds.get(name) !== false);
 }
 
+/** Values by name. Optimising may leave nothing of one that is exposed: the runtime then fails at it, and it is left out. */
 export async function run(session: Session, feeds: Record<string, Tensor>, names: readonly string[]): Promise<Map<string, Tensor>> {
-  const found = await session.run(feeds, names);
-  return new Map(names.map((name) => [name, found[name]!]));
+  let wanted = [...names];
+  for (;;) {
+    try {
+      const found = await session.run(feeds, wanted);
+      return new Map(wanted.map((name) => [name, found[name]!]));
+    } catch (error) {
+      const index = UNREADABLE.exec(String(error))?.[1];
+      if (index === undefined || Number(index) >= wanted.length) throw error;
+      wanted = wanted.filter((_, at) => at !== Number(index));
+    }
+  }
 }
 
 /** A tensor as bytes for the server; null for texts. */
