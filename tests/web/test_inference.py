@@ -6,12 +6,13 @@ import json
 import re
 import subprocess
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Error, Page, expect
 
 import firstdiff as fd
 from firstdiff.capturing.onnx_values import distance
@@ -306,7 +307,10 @@ def test_without_webgpu_pythons_results_stay(page: Page, exported: Path, console
     console.complaints.clear()  # the browser's own note that it has no adapter
 
 
-def test_a_tab_that_closes_ends_its_run(server: Server, page: Page, exported: Path) -> None:
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_tab_that_closes_or_crashes_ends_its_run(
+    server: Server, page: Page, exported: Path, console: Console, crashes: bool
+) -> None:
     opened = server.ask("POST", "/inference/models", {"path": str(exported / "model.onnx")})
     address = f"/inference/models/{opened['id']}"
     server.ask("POST", f"{address}/inputs", {"kind": "random"})
@@ -315,7 +319,11 @@ def test_a_tab_that_closes_ends_its_run(server: Server, page: Page, exported: Pa
     page.route("**/part", lambda route: None)  # the run hangs as a long one does
     with page.expect_request("**/part"):
         page.goto(f"/inference?model={opened['id']}&run={begun['id']}")
-    page.goto("about:blank")
+    if crashes:  # without a word to the server
+        with suppress(Error):
+            page.goto("chrome://crash")
+    else:
+        page.goto("about:blank")
     wait_until(lambda: server.ask("GET", address)["runs"][0]["state"] != "running", "the server hears of it")
     state = server.ask("GET", address)
     assert state["runs"][0]["state"] == "failed"

@@ -56,6 +56,11 @@ export const inference = {
     askJson(runAt(id, run, "/finish"), { method: "POST", body: message({ optimized, plain }) }),
   fail: (id: string, run: string, text: string, own: boolean): Promise<Run> =>
     askJson(runAt(id, run, "/fail"), { method: "POST", json: { message: text, own } }),
+  /** A connection that lasts as long as the tab, even if it crashes; call what is returned when the run is over. */
+  watch: (id: string, run: string): (() => void) => {
+    const source = new EventSource(runAt(id, run, "/watch"));
+    return () => source.close();
+  },
   /** The tab is about to go: a request that outlives it. */
   close: (id: string, run: string): boolean => navigator.sendBeacon(runAt(id, run, "/close")),
   table: (id: string, run: string, other: string | null): Promise<Table> =>

@@ -25,6 +25,7 @@ export interface Finished {
 export async function captureRun(model: Model, files: readonly LoadedFile[], run: Run, watching: Watching): Promise<Finished> {
   const closing = (): void => void inference.close(model.id, run.id);
   addEventListener("pagehide", closing);
+  const unwatch = inference.watch(model.id, run.id);
   try {
     return await new Capture(model, files, run, watching).go();
   } catch (error) {
@@ -32,6 +33,7 @@ export async function captureRun(model: Model, files: readonly LoadedFile[], run
     const own = error instanceof InferenceError || error instanceof ApiError;
     return { run: await inference.fail(model.id, run.id, sentence(error), own), outputs: new Map() };
   } finally {
+    unwatch();
     removeEventListener("pagehide", closing);
   }
 }

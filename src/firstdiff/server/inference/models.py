@@ -33,7 +33,10 @@ from firstdiff.trace import ArraySource
 
 MAX_MODELS = 20
 LOG = "debug_browser.log"
-CLOSED = "the browser's tab was closed before the run was over; open the page again and press Test Single Inference"
+CLOSED = (
+    "the browser's tab was closed or crashed before the run was over; "
+    "run it again, with a smaller input if memory ran out"
+)
 
 
 @final
@@ -53,6 +56,21 @@ class BrowserRun:
         self._capture = capture
         self._file = file
         self._lock = RLock()
+        self._watching = 0
+
+    def watch(self) -> None:
+        """A tab holds a connection open for as long as it is there, however busy it is."""
+        with self._lock:
+            self._watching += 1
+
+    def unwatch(self) -> None:
+        with self._lock:
+            self._watching -= 1
+
+    def fail_if_unwatched(self) -> None:
+        """End a run whose tab is gone without a word, as one that crashed is."""
+        if not self._watching:
+            self.fail(CLOSED, own=True)
 
     def next_part(self) -> BrowserPart | None:
         with self._lock:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
 
 from firstdiff.server.context import Context, Shared
 from firstdiff.server.inference.inputs import inputs_from_file, made_inputs
 from firstdiff.server.inference.message import pack_part, unpack_tensors
-from firstdiff.server.inference.models import CLOSED, BrowserModel
+from firstdiff.server.inference.models import CLOSED, BrowserModel, BrowserRun
 from firstdiff.server.inference.table import build_table
 from firstdiff.server.inference.wire import (
     FailedIn,
@@ -31,6 +34,8 @@ from firstdiff.store.uploads import UnknownError
 
 router = APIRouter(prefix="/inference")
 MAX_MESSAGE = 1 << 30
+_LOOK_EVERY = 0.25
+_GRACE = 5.0  # seconds; browsers connect again after three
 _BINARY = {
     "requestBody": {
         "required": True,
@@ -119,6 +124,15 @@ def get_browser_run(model: str, run: str, context: Shared, request: Request) -> 
     return answer(context.inference.get(model).run(run).out())
 
 
+@router.get("/models/{model}/runs/{run}/watch", response_class=Response)
+def watch_browser_run(model: str, run: str, context: Shared, request: Request) -> Response:
+    """The tab that runs it keeps this open: when it goes, with or without a word, the run is over."""
+    _own_page(request)
+    found = context.inference.get(model).run(run)
+    headers = {"Cache-Control": "no-store"}
+    return StreamingResponse(_until_over(found, context), media_type="text/event-stream", headers=headers)
+
+
 @router.get("/models/{model}/runs/{run}/part", response_class=Response)
 def get_model_part(model: str, run: str, context: Shared, request: Request) -> Response:
     _own_page(request)
@@ -195,6 +209,19 @@ def clear_log(context: Shared, request: Request) -> Response:
     _own_page(request)
     context.inference.log.unlink(missing_ok=True)
     return answer(_log(context))
+
+
+async def _until_over(run: BrowserRun, context: Context) -> AsyncIterator[str]:
+    run.watch()
+    try:
+        while run.state == "running" and not context.jobs.closing:
+            yield ": still here\n\n"
+            await asyncio.sleep(_LOOK_EVERY)
+    finally:
+        run.unwatch()
+        # a tab that only lost the connection opens another one
+        loop = asyncio.get_running_loop()
+        loop.call_later(_GRACE, lambda: loop.run_in_executor(None, run.fail_if_unwatched))
 
 
 def _log(context: Context) -> LogOut:
