@@ -40,6 +40,8 @@ typedef struct {
     uint32_t marked;
 } Sums;
 
+_Static_assert(CHUNK <= 32 * STRIP && CHUNK % BLOCK == 0 && BLOCK % STRIP == 0, "`marked` has 32 bits");
+
 typedef struct {
     double sum, squares, low, high;
 } OneSide;
