@@ -166,9 +166,9 @@ def test_the_estimated_time_of_a_convolution_follows_its_kernel(tmp_path: Path) 
 
     def cost(kernel: int) -> int:
         torch.manual_seed(0)
-        made = nn.Sequential(nn.Conv2d(16, 16, kernel, padding="same"))
+        made = nn.Sequential(nn.Conv2d(64, 64, kernel, padding="same"))
         path = tmp_path / str(kernel)
-        one = captured(made, path, torch.ones(1, 16, 24, 24), params="all")
+        one = captured(made, path, torch.ones(1, 64, 24, 24), params="all")
         rows = rows_of(one, one)
         return Replays(RowGraph(rows)).cost(next(at for at, row in enumerate(rows) if row.key == "0"))
 
