@@ -9,7 +9,16 @@ from math import inf, isfinite
 from typing import final
 
 from firstdiff import dtypes
-from firstdiff.judge import is_cast, judged_again, limits_for, percent, reasons_of, required_of, short_name
+from firstdiff.judge import (
+    is_cast,
+    judged_again,
+    judged_systematic,
+    limits_for,
+    percent,
+    reasons_of,
+    required_of,
+    short_name,
+)
 from firstdiff.locate import MeasuredPair, Replays, RowGraph
 from firstdiff.schema import FailedPart, Isolated, Metrics, Note, Systematic
 
@@ -370,7 +379,8 @@ class UpstreamNoise:
         """Return a row with its verdict; rows that go by another rule keep theirs."""
         if row.systematic is None:
             return row
-        systematic = judged_again(row.systematic, self._upstream(row))
+        judge = judged_systematic if row.status == "rewritten" else judged_again  # which may have been excused
+        systematic = judge(row.systematic, self._upstream(row))
         if row.tolerance is None or row.tolerance.rule != "default" or row.basis is None or row.layout_cause:
             return replace(row, systematic=systematic)
         reasons = reasons_of(row.basis, systematic, equal_nan=equal_nan)
