@@ -61,7 +61,7 @@ def is_cut(element: Locator) -> bool:
 
 
 @pytest.mark.parametrize(("width", "height"), WIDTHS)
-def test_verdict_name_cause_and_fix_fit_into_the_head(page: Page, long: str, width: int, height: int) -> None:
+def test_verdict_name_cause_fix_origin_and_place_fit_into_the_head(page: Page, long: str, width: int, height: int) -> None:
     assert len(FIRST) == 80
     page.set_viewport_size({"width": width, "height": height})
     head = on.opened(page, long).get_by_role("region", name="Comparison")
@@ -69,12 +69,25 @@ def test_verdict_name_cause_and_fix_fit_into_the_head(page: Page, long: str, wid
     cause, fix = head.locator(".cause"), head.locator(".fix")
     expect(cause).to_contain_text("norm.eps")
     expect(fix).to_contain_text(f"set eps of {FIRST} to 1e-05")
-    for part in (link, cause, fix):
+    origin, where = head.locator(".place").all()
+    expect(origin).to_contain_text(f"Origin introduced here: all that goes into it matches ({FIRST}:in.0)")
+    expect(where).to_contain_text(re.compile("^Where "))
+    for part in (link, cause, fix, origin, where):
         expect(part).to_be_in_viewport(ratio=1)
         assert not is_cut(part)
     box = head.bounding_box()
     assert box is not None
     assert box["height"] < height / 3
+
+
+def test_a_head_that_fills_the_screen_goes_away_with_what_is_scrolled(page: Page, long: str) -> None:
+    page.set_viewport_size({"width": 400, "height": 500})
+    head = on.opened(page, long).get_by_role("region", name="Comparison")
+    expect(head).to_be_in_viewport(ratio=1)
+    page.evaluate("scrollTo(0, 600)")
+    expect(head).not_to_be_in_viewport()
+    page.set_viewport_size({"width": 1280, "height": 800})
+    expect(head).to_be_in_viewport(ratio=1)
 
 
 @pytest.mark.parametrize(("width", "height"), WIDTHS)

@@ -19,7 +19,9 @@ from tests.web.watching import axe
 RANDOM = np.random.default_rng(5)
 FIRST, SECOND, THIRD = (RANDOM.standard_normal((6, 6), np.float32) for _ in range(3))
 REFERENCE = {"a": FIRST, "b": SECOND, "lonely": THIRD, "other": np.arange(5, dtype=np.float32)}
-CANDIDATE = {"a": SECOND, "b": FIRST, "zz": THIRD + 1, "yy": np.arange(7, dtype=np.float32)}
+# of another type, or it would be paired by its place
+OTHER_TYPE = np.arange(36, dtype=np.int32).reshape(6, 6)
+CANDIDATE = {"a": SECOND, "b": FIRST, "zz": OTHER_TYPE, "yy": np.arange(7, dtype=np.float32)}
 
 
 @pytest.fixture
