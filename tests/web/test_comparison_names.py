@@ -61,7 +61,9 @@ def is_cut(element: Locator) -> bool:
 
 
 @pytest.mark.parametrize(("width", "height"), WIDTHS)
-def test_verdict_name_cause_fix_origin_and_place_fit_into_the_head(page: Page, long: str, width: int, height: int) -> None:
+def test_verdict_name_cause_fix_origin_and_place_fit_into_the_head(
+    page: Page, long: str, width: int, height: int
+) -> None:
     assert len(FIRST) == 80
     page.set_viewport_size({"width": width, "height": height})
     head = on.opened(page, long).get_by_role("region", name="Comparison")
