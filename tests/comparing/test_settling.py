@@ -328,3 +328,37 @@ def test_a_stated_tolerance_that_healthy_noise_needs_none_of_changes_nothing(tmp
     rules.write_text('[[tolerances]]\nname = ".*ln_1"\natol = 10.0\n', encoding="utf-8")
     sides = trace(model(), tmp_path / "r"), trace(model(shuffled=True, dtype=torch.bfloat16), tmp_path / "c")
     assert fd.compare(*sides, tolerances=rules).verdict == fd.compare(*sides).verdict == "match"
+
+
+class SharedHeads(nn.Module):
+    """Values of one head that three heads of queries share; how the values are made cannot be computed again."""
+
+    def __init__(self, gain: float) -> None:
+        super().__init__()
+        self.inner = Gain(gain)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        shared = self.inner(x)[:, None].expand(-1, 3, -1, -1).reshape(3, *x.shape[1:])
+        return torch.matmul(torch.ones(3, 4, x.shape[1], dtype=x.dtype), shared)
+
+
+class Gain(nn.Module):
+    def __init__(self, gain: float) -> None:
+        super().__init__()
+        self.gain = gain
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = x.float().numpy() * 1.7
+        made[..., 3] *= self.gain
+        return torch.from_numpy(made).to(x.dtype)
+
+
+def test_a_copy_is_no_more_wrong_than_what_it_repeats(tmp_path: Path) -> None:
+    """There are enough rows to tell one channel from the others only in the copy, and they are the same three times."""
+    given = VALUES[None, :12, :32]
+    ours = captured(SharedHeads(1.0), tmp_path / "r", given)
+    found = fd.compare(ours, captured(SharedHeads(1.15).bfloat16(), tmp_path / "c", given.bfloat16()))
+    assert row_of(found, "inner").status == "match"
+    copy = row_of(found, "root.matmul:in.other")
+    assert copy.isolated is not None
+    assert (copy.status, copy.isolated.residual) == ("match", 0.0)

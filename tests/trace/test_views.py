@@ -24,6 +24,8 @@ OTHER = np.random.default_rng(1).standard_normal((2, 4, 6, 8)).astype(np.float32
         lambda x: x[:, :, 0],
         lambda x: x[..., 3:5],
         lambda x: x[:, 1:2],
+        lambda x: np.repeat(x, 3, axis=1),  # keys that several heads share
+        lambda x: np.repeat(x.reshape(2, 24, 8).reshape(2, 6, 4, 8).transpose(0, 2, 1, 3), 2, axis=1).swapaxes(2, 3),
     ],
 )
 def test_views_are_found_and_repeated(view: Callable[[np.ndarray], np.ndarray]) -> None:

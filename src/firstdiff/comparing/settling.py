@@ -137,7 +137,8 @@ class Isolation:
 
     def _combined(self, place: int, row: MeasuredPair, systematic: Systematic, alone: Isolated) -> MeasuredPair:
         excused = place not in self._tainted and not _certain(row)
-        if row.differs and excused and place in self._unproven and not _is_slight(systematic):
+        copied = row.role == "input" and not alone.residual  # in which nothing grows; what it is made of matches
+        if row.differs and excused and place in self._unproven and not (copied or _is_slight(systematic)):
             excused = alone.status == "match" and (self._only_rounds(place, row) or self._prove(place))
         if alone.status == "match" and row.differs and excused:
             share = row.metrics.rel_l2 if row.metrics and row.metrics.rel_l2 is not None else 0.0

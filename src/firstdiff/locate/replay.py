@@ -175,9 +175,11 @@ class Replays:
         inner = [at for at in call.inner if at < place and self._graph.rows[at].role != "input"]
         if not inner:
             return None
-        result = self._values.reference(place)
+        result, is_input = self._values.reference(place), self._graph.rows[place].role == "input"
         for at in sorted(inner, reverse=True)[:_MOST_INNER]:
-            if self._size(at) == result.size and view_of(self._values.reference(at), result) is not None:
+            size = self._size(at)  # what heads share is repeated for each of them
+            fits = size == result.size or (is_input and 0 < size < result.size and not result.size % size)
+            if fits and view_of(self._values.reference(at), result) is not None:
                 return at
         return None
 

@@ -1,4 +1,4 @@
-"""Find how one tensor is a view of another: in another shape, in another order of axes, or a part of it."""
+"""Find how one tensor is a view of another: in another shape or order of axes, a part of it, or repeated."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from itertools import permutations
 import numpy as np
 
 _MOST_AXES = 5  # whose orders are tried
+_MOST_TIMES = 32
 _MOST_PLACES = 4096  # of an axis at which a part may begin
 
 
 def view_of(source: np.ndarray, view: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Find how a tensor is another in another shape or order of axes, or a part of it; None where it is not."""
+    """Find how a tensor is another in another shape or order of axes, a part of it, or repeated; None if it is not."""
     if max(source.ndim, view.ndim) > _MOST_AXES:
         return None
-    views = _whole_views(source, view) if source.size == view.size else _parts(source, view)
-    return next(views, None)
+    if source.size == view.size:
+        return next(_whole_views(source, view), None)
+    return next(_repeated(source, view) if source.size < view.size else _parts(source, view), None)
 
 
 def _whole_views(source: np.ndarray, view: np.ndarray) -> Iterator[Callable[[np.ndarray], np.ndarray]]:
@@ -45,6 +47,24 @@ def _parts(source: np.ndarray, view: np.ndarray) -> Iterator[Callable[[np.ndarra
         fitting = [cut for cut in cuts if _equal(cut(source), view)]
         if len(fitting) == 1:
             yield fitting[0]
+
+
+def _repeated(source: np.ndarray, view: np.ndarray) -> Iterator[Callable[[np.ndarray], np.ndarray]]:
+    """Each index of one axis several times in a row, as heads of keys that several heads of queries share."""
+    times, rest = divmod(view.size, max(source.size, 1))
+    if rest or not source.size or times > _MOST_TIMES:
+        return
+    for axis, length in enumerate(view.shape):
+        if length % times:
+            continue
+        once = view[(slice(None),) * axis + (slice(None, None, times),)]
+        seen = view_of(source, once) if np.array_equal(np.repeat(once, times, axis), view) else None
+        if seen is not None:
+            yield partial(_several, seen=seen, times=times, axis=axis)
+
+
+def _several(values: np.ndarray, *, seen: Callable[[np.ndarray], np.ndarray], times: int, axis: int) -> np.ndarray:
+    return np.repeat(seen(values), times, axis)
 
 
 def _seen(values: np.ndarray, *, shape: tuple[int, ...], axes: tuple[int, ...]) -> np.ndarray:
