@@ -61,6 +61,11 @@ def test_rotary_frequencies_stay_in_float32() -> None:
     assert next(model.parameters()).dtype == torch.bfloat16
 
 
+def test_time_steps_stay_in_float32() -> None:
+    inputs = cast(MODELS["zoo's diffusion"].build(0), torch.bfloat16).inputs
+    assert {name: values.dtype for name, values in inputs.items()} == {"picture": torch.bfloat16, "t": torch.float32}
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_change_what_they_are_called_for(name: str) -> None:
     values = np.random.default_rng(0).standard_normal((32, 48))

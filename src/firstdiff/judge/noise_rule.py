@@ -48,9 +48,19 @@ class Limits:
     least: float = 0.5
 
 
-HALF = Limits(scale=0.5, shift=0.35, element=75, row_noise=10.5, row=76, channel=56, level=8, odd_channel=9, quiet=3)
+HALF = Limits(scale=0.47, shift=0.35, element=75, row_noise=10.5, row=76, channel=56, level=8, odd_channel=9, quiet=3)
 WIDE = Limits(
-    scale=0.5, shift=0.35, element=400, row_noise=100, row=640, channel=400, level=64, quiet=20, coherent=2.5, least=1.0
+    scale=0.47,
+    shift=0.35,
+    element=400,
+    row_noise=100,
+    row=640,
+    channel=400,
+    level=64,
+    odd_channel=14,
+    quiet=20,
+    coherent=2.5,
+    least=1.0,
 )
 # eps is an eighth or a quarter already: a few of them would let anything pass
 BYTE = Limits(scale=0.5, shift=0.35, element=1.5, row_noise=inf, row=2, channel=2, level=1, quiet=1)

@@ -82,7 +82,7 @@ def tensor_pairs(variation: Variation, built: Built, folder: Path) -> Iterator[T
 
 
 def cast(built: Built, dtype: torch.dtype) -> Built:
-    """A copy in another type, but for what careful users keep in float32: rotary frequencies."""
+    """A copy in another type, but for what careful users keep in float32: rotary frequencies and time steps."""
     model = copy.deepcopy(built.model)
     kept = {
         (module, name): values
@@ -94,11 +94,14 @@ def cast(built: Built, dtype: torch.dtype) -> Built:
     model = model.to(dtype)
     for (module, name), values in wide.items():
         module._buffers[name] = values if dtype.itemsize <= 4 else values.to(dtype)
-    given = {
-        name: values.to(dtype) if isinstance(values, torch.Tensor) and values.is_floating_point() else values
-        for name, values in built.inputs.items()
-    }
+    given = {name: values.to(dtype) if _is_cast(values, dtype) else values for name, values in built.inputs.items()}
     return Built(model, given)
+
+
+def _is_cast(values: Any, dtype: torch.dtype) -> bool:
+    """True for what a model computes with; one number for each row is a time step, whose waves half precision loses."""
+    floats = isinstance(values, torch.Tensor) and values.is_floating_point()
+    return floats and (values.ndim > 1 or dtype.itemsize > 2)
 
 
 def traced(built: Built, path: Path, kernels: AbstractContextManager[Any] | None = None) -> Trace:
