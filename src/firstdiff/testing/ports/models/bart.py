@@ -228,7 +228,7 @@ _FAULTS = (
 )
 PORT = Port(
     name="bart",
-    half="locked",
+    half="open",
     style="torch, captured, the way of OpenNMT, time first, heads folded into the batch",
     build=lambda: Architecture("bart", reference, texts).build(56),
     result=lambda output: output.logits,

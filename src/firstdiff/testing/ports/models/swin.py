@@ -205,7 +205,7 @@ def _block(depth: int) -> str:
 
 PORT = Port(
     name="swin",
-    half="locked",
+    half="open",
     style="torch, captured, the way of timm, channels last, a fused projection",
     build=lambda: Architecture("swin", reference, pictures).build(54),
     result=lambda output: output.logits,

@@ -277,7 +277,7 @@ def _attention(n: int) -> str:
 _SDPA = "scaled_dot_product_attention"
 PORT = Port(
     name="unet",
-    half="locked",
+    half="open",
     style="torch, captured, the way of guided-diffusion",
     build=lambda: Architecture("unet", UNet2D, noisy).build(58),
     result=lambda output: output,
