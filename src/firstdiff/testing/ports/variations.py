@@ -26,6 +26,7 @@ _PADDING = 3
 _RENAMED = (
     (r"encoder\.layer\.(\d+)", r"blocks.\1"),
     (r"(^|\.)layers\.(\d+)", r"\1blk.\2"),
+    (r"albert_layer_groups\.(\d+)\.albert_layers\.(\d+)", r"group\1.inner\2"),
     (r"attention\.self\b", "attn"),
     (r"self_attn\b", "attn"),
     (r"intermediate\.dense|fc1", "mlp.up"),
@@ -266,7 +267,9 @@ WAYS: dict[str, Way] = {
     "full forward, cached steps": Way(_cached_steps, ("llama", "qwen2", "falcon")),
     "full forward, chunked prefill": Way(_chunked_prefill, ("llama", "qwen2", "opt")),
     "steps counted from 1": Way(_steps_from_one, ("gemma", "qwen2")),
-    "one text, a row of a batch": Way(_row_of_a_batch, ("gpt2", "vit", "neox", "t5", "swin", "deberta"), partial=True),
+    "one text, a row of a batch": Way(
+        _row_of_a_batch, ("gpt2", "vit", "neox", "t5", "swin", "deberta", "albert"), partial=True
+    ),
     "padding right, left": Way(_padding_side, ("llama", "neox", "falcon"), partial=True),
     "eager, sdpa": Way(_attention_kernels, ("llama", "vit", "neox", "whisper", "bart", "wav2vec2")),
     "mask of lowest number, bool": Way(_masks("lowest", "bool"), ("gpt2", "mixtral")),
@@ -275,10 +278,10 @@ WAYS: dict[str, Way] = {
     "float64": Way(_double, ("vit", "dit", "unet")),
     "stored as float16": Way(_stored_as_half, ("gemma", "mamba", "deberta")),
     "torch.export": Way(_exported, ("vit", "dit")),
-    "layers renamed": Way(_other_names, ("bert", "whisper", "wav2vec2")),
+    "layers renamed": Way(_other_names, ("bert", "whisper", "wav2vec2", "albert")),
     "more recorded": Way(_more_recorded, ("spectral", "t5", "rwkv")),
     "less recorded": Way(_less_recorded, ("bert", "whisper", "unet")),
-    "numbered files": Way(_numbered_files, ("spectral", "mamba", "bart")),
+    "numbered files": Way(_numbered_files, ("spectral", "mamba", "bart", "albert")),
     "two ranks": Way(_shards, ("gpt2", "neox", "opt")),
     "time first": Way(_time_first, ("tagger", "whisper")),
 }
