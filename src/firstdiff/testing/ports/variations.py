@@ -264,13 +264,13 @@ def _recorded_anew(trace: Trace, changes: Callable[[Tensor], dict[str, Any]]) ->
 
 
 WAYS: dict[str, Way] = {
-    "full forward, cached steps": Way(_cached_steps, ("llama", "qwen2", "falcon")),
+    "full forward, cached steps": Way(_cached_steps, ("llama", "qwen2", "falcon", "gptj")),
     "full forward, chunked prefill": Way(_chunked_prefill, ("llama", "qwen2", "opt")),
     "steps counted from 1": Way(_steps_from_one, ("gemma", "qwen2")),
     "one text, a row of a batch": Way(
         _row_of_a_batch, ("gpt2", "vit", "neox", "t5", "swin", "deberta", "albert", "dinov2"), partial=True
     ),
-    "padding right, left": Way(_padding_side, ("llama", "neox", "falcon"), partial=True),
+    "padding right, left": Way(_padding_side, ("llama", "neox", "falcon", "gptj"), partial=True),
     "eager, sdpa": Way(_attention_kernels, ("llama", "vit", "neox", "whisper", "bart", "wav2vec2", "dinov2")),
     "mask of lowest number, bool": Way(_masks("lowest", "bool"), ("gpt2", "mixtral")),
     "mask of lowest number, -inf": Way(_masks("lowest", "-inf"), ("gemma", "neox")),
@@ -282,6 +282,6 @@ WAYS: dict[str, Way] = {
     "more recorded": Way(_more_recorded, ("spectral", "t5", "rwkv", "dinov2")),
     "less recorded": Way(_less_recorded, ("bert", "whisper", "unet")),
     "numbered files": Way(_numbered_files, ("spectral", "mamba", "bart", "albert")),
-    "two ranks": Way(_shards, ("gpt2", "neox", "opt")),
+    "two ranks": Way(_shards, ("gpt2", "neox", "opt", "gptj")),
     "time first": Way(_time_first, ("tagger", "whisper")),
 }
