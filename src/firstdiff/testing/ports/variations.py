@@ -268,19 +268,19 @@ WAYS: dict[str, Way] = {
     "full forward, chunked prefill": Way(_chunked_prefill, ("llama", "qwen2", "opt")),
     "steps counted from 1": Way(_steps_from_one, ("gemma", "qwen2")),
     "one text, a row of a batch": Way(
-        _row_of_a_batch, ("gpt2", "vit", "neox", "t5", "swin", "deberta", "albert", "dinov2"), partial=True
+        _row_of_a_batch, ("gpt2", "vit", "neox", "t5", "swin", "deberta", "albert", "dinov2", "regnet"), partial=True
     ),
     "padding right, left": Way(_padding_side, ("llama", "neox", "falcon", "gptj"), partial=True),
     "eager, sdpa": Way(_attention_kernels, ("llama", "vit", "neox", "whisper", "bart", "wav2vec2", "dinov2", "m2m100")),
     "mask of lowest number, bool": Way(_masks("lowest", "bool"), ("gpt2", "mixtral")),
     "mask of lowest number, -inf": Way(_masks("lowest", "-inf"), ("gemma", "neox")),
     "mask for each text, broadcast": Way(_masks("lowest", "broadcast"), ("llama", "mixtral")),
-    "float64": Way(_double, ("vit", "dit", "unet")),
+    "float64": Way(_double, ("vit", "dit", "unet", "regnet")),
     "stored as float16": Way(_stored_as_half, ("gemma", "mamba", "deberta")),
     "torch.export": Way(_exported, ("vit", "dit")),
     "layers renamed": Way(_other_names, ("bert", "whisper", "wav2vec2", "albert", "m2m100")),
     "more recorded": Way(_more_recorded, ("spectral", "t5", "rwkv", "dinov2")),
-    "less recorded": Way(_less_recorded, ("bert", "whisper", "unet")),
+    "less recorded": Way(_less_recorded, ("bert", "whisper", "unet", "regnet")),
     "numbered files": Way(_numbered_files, ("spectral", "mamba", "bart", "albert", "m2m100")),
     "two ranks": Way(_shards, ("gpt2", "neox", "opt", "gptj")),
     "time first": Way(_time_first, ("tagger", "whisper")),
