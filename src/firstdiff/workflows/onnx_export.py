@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 _ESCAPES = re.compile(r"\x1b\[\d*m")
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -59,45 +60,38 @@ def export_model(
         raise UsageError(
             "exporting needs the package onnxscript, which is not there; pip install onnxscript"
         ) from error
-    names = tuple(dict.fromkeys(name for name, module in model.named_modules() if name and _is_called(module)))
-    # modules that run under autocast, as rotary embeddings do, cannot be kept: then the metadata tells their values
-    choices = (names, tuple(name for name in names if "rotary" not in name), ())
-    failure: Exception | None = None
-    for kept in dict.fromkeys(choices):
-        try:
-            return _export(model, args, kwargs, path, opset, kept, optimize=optimize)
-        except UsageError:
-            raise
-        except Exception as error:  # torch has many ways to refuse
-            failure = failure or error
-    reason = _ESCAPES.sub(
-        "", next((line.strip() for line in str(failure).splitlines() if line.strip()), "no reason given")
-    )
-    raise UsageError(
-        f"torch cannot export {type(model).__name__} to ONNX ({type(failure).__name__}: {reason[:300]}); "
-        "export it yourself and give the file with --onnx"
-    ) from failure
+    try:
+        return _export(model, args, kwargs, path, opset, optimize=optimize)
+    except UsageError:
+        raise
+    except Exception as error:  # torch has many ways to refuse
+        lines = (line.strip() for line in str(error).splitlines())
+        reason = _ESCAPES.sub("", next((line for line in lines if line), "no reason given"))
+        raise UsageError(
+            f"torch cannot export {type(model).__name__} to ONNX ({type(error).__name__}: {reason[:300]}); "
+            "export it yourself and give the file with --onnx"
+        ) from error
 
 
 def _export(
-    model: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    path: Path,
-    opset: int | None,
-    kept: tuple[str, ...],
-    *,
-    optimize: bool,
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path, opset: int | None, *, optimize: bool
 ) -> ModuleValues:
     import torch
 
     with _quietly(), torch.no_grad():
-        program = torch.export.export(model, args, kwargs, preserve_module_call_signature=kept, strict=False)
+        program = _program_of(model, args, kwargs)
         inputs = {entry.fqn: _names(entry.signature.inputs) for entry in _signed(program)}
         for entry in _signed(program):
             entry.signature.inputs.clear()  # decompositions rename them, and the exporter checks them
+        _drop_unused(program)
         given = {} if opset is None else {"opset_version": opset}
-        exported: Any = torch.onnx.export(program, dynamo=True, optimize=optimize, verbose=False, **given)  # type: ignore[arg-type]
+        while True:
+            try:
+                exported: Any = torch.onnx.export(program, dynamo=True, optimize=optimize, verbose=False, **given)  # type: ignore[arg-type]
+                break
+            except Exception as error:
+                if not _drop_signatures(program, error):
+                    raise
         written = exported.model.opset_imports.get("")
         if opset is not None and written != opset:
             raise UsageError(
@@ -108,6 +102,52 @@ def _export(
     program = exported.exported_program or program
     outputs = {entry.fqn: _names(entry.signature.outputs) for entry in _signed(program)}
     return ModuleValues(outputs, inputs, program)
+
+
+def _program_of(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The exported program of a model, with the signatures of its modules where torch can keep them."""
+    import torch
+
+    names = tuple(dict.fromkeys(name for name, module in model.named_modules() if name and _is_called(module)))
+    try:
+        return torch.export.export(model, args, kwargs, preserve_module_call_signature=names, strict=False)
+    except Exception:  # torch has many ways to refuse
+        return torch.export.export(model, args, kwargs, strict=False)
+
+
+def _drop_unused(program: Any) -> None:
+    """Drop signatures with results that nothing uses, as of a pooler that is not returned: exporters delete those."""
+    reached: set[Any] = set()
+    waiting = [node for node in program.graph.nodes if node.op == "output"]
+    while waiting:
+        node = waiting.pop()
+        new = [source for source in node.all_input_nodes if source not in reached]
+        reached.update(new)
+        waiting += new
+    unused = {node.name for node in program.graph.nodes if node not in reached}
+    for entry in _signed(program):
+        if unused & set(_names(entry.signature.outputs)):
+            entry.signature = None
+
+
+def _drop_signatures(program: Any, error: Exception) -> bool:
+    """Drop the signatures that an error is about, else all of them; False if there is none to drop.
+
+    The results of modules that run under autocast, as rotary embeddings do, vanish when operators are decomposed.
+    What is dropped here is told by the metadata of the exported nodes instead.
+    """
+    signed = list(_signed(program))
+    named = set(_WORD.findall(f"{error} {error.__cause__}"))
+    # an error may be about what a result was converted from
+    before = {node.name: {source.name for source in node.all_input_nodes} for node in program.graph.nodes}
+    about = []
+    for entry in signed:
+        outputs = set(_names(entry.signature.outputs))
+        if named & outputs.union(*(before.get(name, set()) for name in outputs)):
+            about.append(entry)
+    for entry in about or signed:
+        entry.signature = None
+    return bool(signed)
 
 
 def values_by_scope(model: OnnxModel) -> ModuleValues:
