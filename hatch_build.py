@@ -61,7 +61,7 @@ class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
         """Return the extra build requirements: a C compiler, where there is none."""
         return [] if system_compiler() and not os.environ.get("FIRSTDIFF_TARGET") else ["ziglang>=0.13"]
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - the names are hatchling's
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         try:
             build_page()
         except PageError as error:
@@ -73,6 +73,8 @@ class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
                 self.app.abort(str(error))  # who builds for a platform wants its kernel
             self.app.display_warning(f"{error}\nfirstdiff will measure with numpy, large tensors many times slower.")
             return
+        if version == "editable":
+            return  # Python finds the kernel in the tree; a copy in site-packages would only grow old
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform_tag()}"
         build_data["force_include"][str(built)] = f"firstdiff/measure/kernel/{built.name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 from pathlib import Path
+from typing import Any
 
 import hatch_build
 import pytest
@@ -52,3 +53,16 @@ def test_an_unknown_platform_is_named(sources: Path, monkeypatch: pytest.MonkeyP
 def test_every_platform_has_the_name_of_its_libraries(target: str) -> None:
     expected = {"linux": ".so", "macos": ".dylib", "windows": ".dll"}
     assert hatch_build._suffix(target) == next(end for system, end in expected.items() if system in target)
+
+
+@pytest.mark.parametrize(("version", "copies"), [("standard", 1), ("editable", 0)])
+def test_an_editable_install_takes_the_kernel_from_the_tree(
+    sources: Path, monkeypatch: pytest.MonkeyPatch, version: str, copies: int
+) -> None:
+    monkeypatch.setattr(hatch_build, "build_page", lambda: None)
+    hook = hatch_build.BuildHook(str(hatch_build.ROOT), {}, None, None, str(sources), "wheel")  # type: ignore[arg-type]
+    build_data: dict[str, Any] = {"pure_python": True, "force_include": {}}
+    hook.initialize(version, build_data)
+    assert (sources / library.NAME).exists()
+    assert len(build_data["force_include"]) == copies
+    assert build_data["pure_python"] is (copies == 0)
