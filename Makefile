@@ -39,12 +39,15 @@ bench: web
 fuzz: $(READY) sanitize
 	$(BIN)/python -m tests.fuzz
 
-# the kernel under the address and undefined-behaviour sanitizers
+# the kernel under the address and undefined-behaviour sanitizers, in every variant
+SANITIZED = $(CC) -std=c11 -g -O1 -Wno-psabi -fsanitize=address,undefined -fno-sanitize-recover=all \
+	-I src/firstdiff/measure/kernel tests/measure/sanitized.c
 sanitize:
 	mkdir -p build
-	$(CC) -std=c11 -g -O1 -Wno-psabi -fsanitize=address,undefined -fno-sanitize-recover=all \
-		-I src/firstdiff/measure/kernel tests/measure/sanitized.c -o build/sanitized
-	build/sanitized
+	$(SANITIZED) -o build/sanitized && build/sanitized
+ifneq (,$(findstring x86_64,$(shell $(CC) -dumpmachine)))
+	$(SANITIZED) -DVARIANT=avx2 -mavx2 -mfma -mf16c -o build/sanitized-avx2 && build/sanitized-avx2
+endif
 
 # faults planted in tiny models: how many are found and named; ZOO says which, as in ZOO='--only gpt2'
 zoo: $(READY)
