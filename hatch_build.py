@@ -107,7 +107,7 @@ def build_kernel() -> Path:
         variants["avx2"] = ["-mavx2", "-mfma", "-mf16c"]
     on_windows = library.suffix == ".dll"
     flags = [*KERNEL_FLAGS.split(), *([] if on_windows else ["-fPIC"])]
-    linked = ["-shared", *([] if own else ["-s"])]  # zig puts in what a debugger reads, three times the size of the rest
+    linked = ["-shared", *([] if own else ["-s"])]  # zig adds what debuggers read, thrice the size
     if on_windows and not own:
         # the kernel calls no library but for copying memory; zig would compile all of Windows' C library, for minutes
         linked += ["-nostdlib", "-rtlib=compiler-rt", "-Wl,--no-entry"]
