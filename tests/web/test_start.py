@@ -231,6 +231,29 @@ def test_accepted_layouts_and_effort_reach_the_comparison(page: Page, server: Se
     assert entry_opened(page, server)["verdict"] == "match"
 
 
+def test_every_other_option_reaches_the_comparison(page: Page, server: Server, tmp_path: Path) -> None:
+    right = {"1_b": np.arange(12.0), "2_a": np.arange(12.0) ** 2}
+    page.goto("/")
+    page.get_by_label("Reference path").fill(str(dumps.write_folder(tmp_path / "a", right)))
+    page.get_by_label("Candidate path").fill(
+        str(dumps.write_folder(tmp_path / "b", {"7_x": right["1_b"], "8_y": 2 * right["2_a"]}))
+    )
+    unfold(page, "Options")
+    page.get_by_label("Order of plain files").select_option("by the number in front")
+    crossed = (("1_b", "8_y"), ("2_a", "7_x"))
+    page.get_by_label("Pairs (a map file").fill(
+        "".join(f'[[pair]]\nreference = "{one}"\ncandidate = "{other}"\n' for one, other in crossed)
+    )
+    for name in ("No causes", "Measure with numpy", "Strict layout"):
+        page.get_by_label(name).check()
+    compare(page)
+    entry = entry_opened(page, server)
+    assert (entry["verdict"], entry["summary"]["mismatch"]) == ("mismatch", 2)  # type: ignore[index]
+    settings = server.ask("GET", f"/comparisons/{entry['id']}/report?format=json")["settings"]
+    assert (settings["order"], settings["engine"], settings["diagnose"]) == ("numbered", "numpy", False)
+    assert settings["layout"] == "strict"
+
+
 def test_an_option_that_makes_no_sense_is_said_and_nothing_is_lost(page: Page, tmp_path: Path) -> None:
     page.goto("/")
     page.get_by_label("Reference path").fill("/a")

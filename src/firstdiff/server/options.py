@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _EDITS = "the pairs set by hand"
 _FILE = "the map file"
 _JOINED = " + "
-# options of the page's form that have the names of `Options.of`
+# options of the page's form that have the names and values of `Options.of`
 FORM_OPTIONS = (
     "atol",
     "rtol",
@@ -34,7 +34,10 @@ FORM_OPTIONS = (
     "layout",
     "accept_layout",
     "isolate",
+    "diagnose",
     "effort",
+    "order",
+    "engine",
 )
 
 

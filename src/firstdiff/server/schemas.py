@@ -8,9 +8,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from firstdiff.comparing import LayoutMode
+from firstdiff.comparing.options import EngineChoice
 from firstdiff.schema import Diagnosis, Divergence, Note, Pair, Side, Summary, Verdict
 from firstdiff.server.result_tables import RowLine, TensorLine
 from firstdiff.store.entry import Entry, Kind
+from firstdiff.trace.order import OrderRule
 from firstdiff.viewing import BinnedValues, TriedMapping
 
 Rule = Literal["default", "torch", "toml", "custom"]
@@ -52,7 +54,10 @@ class OptionsIn(Body):
     layout: LayoutMode = "auto"
     accept_layout: list[str] = Field(default_factory=list)
     isolate: bool = False
+    diagnose: bool = True
     effort: float | Literal["full"] | None = None
+    order: OrderRule | None = None
+    engine: EngineChoice = "auto"
 
 
 class CompareIn(Body):

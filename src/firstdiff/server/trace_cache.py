@@ -76,9 +76,10 @@ class Opened:
 def _open(store: Store, comparison: str) -> OpenSides:
     traces: dict[str, Trace] = {}
     errors: dict[str, str] = {}
-    for side, given in store.job(comparison).sides.items():
+    job = store.job(comparison)
+    for side, given in job.sides.items():
         try:
-            traces[side] = open_side(store, given)
+            traces[side] = open_side(store, given, job.options.get("order"))
         except FirstdiffError as error:
             errors[side] = str(error)
     return OpenSides(traces, errors)

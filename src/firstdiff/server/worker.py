@@ -120,7 +120,7 @@ def _open(task: Task, tell: ProgressReporter) -> tuple[dict[str, Trace], list[st
     for side, given in task.job.sides.items():
         tell.stage_begins(f"opening the {side}")
         try:
-            traces[side] = open_given(given, task.files.get(side), tell)
+            traces[side] = open_given(given, task.files.get(side), task.job.options.get("order"), tell)
         except ReadError as error:
             if side != "third":
                 raise

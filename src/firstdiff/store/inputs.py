@@ -9,6 +9,7 @@ from firstdiff.errors import ReadError
 from firstdiff.readers import Progress, open_files, open_trace
 from firstdiff.store.entry import Given
 from firstdiff.trace import Trace
+from firstdiff.trace.order import OrderRule
 
 if TYPE_CHECKING:
     from firstdiff.store import Store
@@ -26,12 +27,12 @@ def files_of(store: Store, given: Given) -> Files | None:
     return [(file.name, str(store.home.upload(upload.id, file.index))) for file in upload.files]
 
 
-def open_side(store: Store, given: Given) -> Trace:
-    return open_given(given, files_of(store, given))
+def open_side(store: Store, given: Given, order: OrderRule | None) -> Trace:
+    return open_given(given, files_of(store, given), order)
 
 
-def open_given(given: Given, files: Files | None, progress: Progress | None = None) -> Trace:
-    """The trace; `files` is what `files_of` told."""
+def open_given(given: Given, files: Files | None, order: OrderRule | None, progress: Progress | None = None) -> Trace:
+    """Open one side of a comparison; `files` is what `files_of` told, `order` the rule that was chosen for names."""
     if files is not None:
-        return open_files(given.label, [(name, Path(path)) for name, path in files], progress=progress)
-    return open_trace(given.path or "", progress=progress)
+        return open_files(given.label, [(name, Path(path)) for name, path in files], order=order, progress=progress)
+    return open_trace(given.path or "", order=order, progress=progress)

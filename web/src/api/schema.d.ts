@@ -2108,8 +2108,21 @@ export interface components {
              * @default false
              */
             isolate: boolean;
+            /**
+             * Diagnose
+             * @default true
+             */
+            diagnose: boolean;
             /** Effort */
             effort?: number | "full" | null;
+            /** Order */
+            order?: ("numbered" | "layer_stage" | "natural") | null;
+            /**
+             * Engine
+             * @default auto
+             * @enum {string}
+             */
+            engine: "auto" | "numpy";
         };
         /**
          * OutputDistance

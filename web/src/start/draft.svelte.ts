@@ -3,7 +3,7 @@ import { sentence } from "../api/client";
 import type { Provider } from "../api/provider";
 import type { ComparisonKind, Entry } from "../api/types";
 import { keep, kept } from "./session_storage";
-import { isOptionsForm, NO_OPTIONS, optionsOf, type OptionsForm } from "./options";
+import { isOptionsForm, noOptions, optionsOf, type OptionsForm } from "./options";
 import { SideChoice } from "./side.svelte";
 
 export class Draft {
@@ -11,7 +11,7 @@ export class Draft {
   readonly candidate: SideChoice;
   /** One more run to see beside the two; it changes no verdict. */
   readonly third: SideChoice;
-  options = $state<OptionsForm>({ ...NO_OPTIONS, ...kept("options", isOptionsForm) });
+  options = $state<OptionsForm>(kept("options", isOptionsForm) ?? noOptions());
   error = $state<string | null>(null);
   busy = $state(false);
   readonly #provider: Provider;
