@@ -19,7 +19,7 @@ _MODELS = (
     *("qwen2", "neox", "t5", "whisper", "mamba", "mixtral", "dit"),
     *("opt", "falcon", "bart", "deberta", "wav2vec2", "swin", "rwkv", "unet"),
     *("albert",),
-    *("gptj", "segformer"),
+    *("gptj", "segformer", "encodec"),
     *("dinov2", "m2m100", "regnet"),
 )
 
