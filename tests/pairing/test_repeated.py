@@ -192,3 +192,15 @@ def test_a_layer_is_counted_with_leading_zeros() -> None:
         ours.add(f"stack.{layer}.b", 10 * layer + 1)
         theirs.add(f"x{layer:02d}b", 10 * layer + 1 if layer < 10 else 20 * WRONG + layer)
     assert pairs(ours, theirs)["stack.11.a"] == "x11a"
+
+
+@pytest.mark.parametrize("wrong_from", [1, 2, 3])
+def test_a_similar_name_is_what_it_is_in_layers_that_agree(wrong_from: int) -> None:
+    ours, theirs = Run(), Run()
+    for layer in range(3):
+        seed, wrong = 10 * layer, WRONG if layer >= wrong_from else 0
+        ours.add(f"encoder.layer.{layer}.attention.output.dense", seed, "Linear")
+        ours.add(f"encoder.layer.{layer}.attention.output.LayerNorm", seed + 1, "LayerNorm")
+        theirs.add(f"block{layer}/attn_out", seed + 1 + wrong)
+    expected = {f"encoder.layer.{n}.attention.output.LayerNorm": f"block{n}/attn_out" for n in range(3)}
+    assert pairs(ours, theirs) == expected

@@ -81,22 +81,22 @@ class RepeatedCode:
         return Proposal((place,), (other,), _CONFIDENCE, why=_WHY)
 
     def revisions(self) -> dict[int, int]:
-        """Return the place of tensors whose values paired them with another tensor than in every layer that agrees.
+        """Return the place of tensors that are paired with another tensor than in every layer that agrees.
 
-        A tensor that holds the values of another one, as where keys and values are swapped or a sum is left out, has
+        A similar name is no more than a guess: layers that agree show what the port calls so. A tensor that holds the values of another one, as where keys and values are swapped or a sum is left out, has
         the place of its like in the other layers, unless something that is made of the other one agrees.
         """
         if not self._fronts and not self._steps:
             return {}
         partner = {other: place for place, other in self._situation.anchors}
-        by_value = {other: place for other, place in partner.items() if self._is_by_value(place, other)}
-        if not by_value:
+        movable = {other: place for other, place in partner.items() if self._may_move(place, other)}
+        if not movable:
             return {}
         wanted: dict[int, int] = {}
         outputs = [place for place, key in enumerate(self._sides[0].keys) if key.role == "output"]
         for place in outputs:
-            other = self._voted(place, by_value.keys())
-            if other is not None and not self._agree(place, other) and other not in self._partners(by_value[other]):
+            other = self._voted(place, movable.keys())
+            if other is not None and not self._agree(place, other) and other not in self._partners(movable[other]):
                 wanted[other] = place
         taken = {place: other for other, place in partner.items()}
         while True:
@@ -112,10 +112,12 @@ class RepeatedCode:
                 return kept
             wanted = kept
 
-    def _is_by_value(self, place: int, other: int) -> bool:
-        """True for tensors that are a pair for their values, and not for their names."""
+    def _may_move(self, place: int, other: int) -> bool:
+        """True for a pair by values whose names differ, and for one by a similar name whose values do."""
         forms = self._situation.forms
-        return forms.reference[place].part != forms.candidate[other].part and place in self._proven
+        if place in self._proven:
+            return forms.reference[place].part != forms.candidate[other].part
+        return self._sides[0].keys[place].name != self._sides[1].keys[other].name
 
     def _voted(self, place: int, among: Collection[int]) -> int | None:
         """Return the tensor that most layers and steps speak for."""
