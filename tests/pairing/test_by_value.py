@@ -271,3 +271,18 @@ class TornSource(Source):
 
     def view(self) -> np.ndarray:
         raise ReadError("is torn")
+
+
+def test_values_that_are_equal_beat_values_that_bf16_would_not_tell_from_them() -> None:
+    made = random(["dense", "sum"])
+    small = 0.05 * made["dense"]
+    reference = Trace.from_arrays({"dense": small, "activation": np.tanh(small), "sum": made["sum"]})
+    candidate = Trace.from_arrays({"x1": np.tanh(small) * np.float32(1 + 1e-6), "x2": made["sum"]})
+    assert paired(reference, candidate) == [("activation", "x1"), ("sum", "x2")]
+
+
+def test_ids_of_a_short_text_are_paired_by_their_values() -> None:
+    ids = np.array([[101, 7592, 2088, 102], [101, 7592, 102, 0]])
+    reference = Trace.from_arrays({"input_ids": ids, "zeros": np.zeros_like(ids), "types": np.zeros_like(ids)})
+    candidate = Trace.from_arrays({"a": np.zeros_like(ids), "src": ids.astype(np.int32), "b": np.zeros_like(ids)})
+    assert paired(reference, candidate) == [("input_ids", "src")]

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from firstdiff.pairing.agreement import repeated_taps
 from firstdiff.pairing.fingerprints import EQUAL, NOISE, Fingerprints, Fit, first_copies, fits, fits_of_profiles, misfit
 from firstdiff.pairing.layer_numbers import layers_left_out, offset_of, propose_offset
@@ -18,6 +20,7 @@ _WHOLE_ALONE = 0.7  # the same values in all, in a layout that was not found
 _PRODUCTS = {"linear", "conv"}  # a convolution over patches is a product of patches
 _MASK = "mask"  # in the names of arguments
 _CLEARLY = 4.0  # how much worse the next best must fit
+_LEAST_NOISE = 1e-4  # misfit of another order of summation in float32, with room
 _MOST_VALUES = 1 << 24  # that are read for profiles in all
 
 Search = Callable[..., list[Fit]]
@@ -191,18 +194,27 @@ def _chosen(found: list[Fit], clear: float) -> list[Proposal]:
 def _best_first(found: list[Fit], clear: float) -> Iterator[Proposal]:
     by_ours, by_theirs = _by(found, 0), _by(found, 1)
     taken: tuple[set[int], set[int]] = set(), set()
-    for fit in sorted(found, key=lambda fit: (max(fit.misfit, NOISE), fit.reference, fit.candidate)):
+    floor = _noise(found)
+    for fit in sorted(found, key=lambda fit: (max(fit.misfit, floor), fit.reference, fit.candidate)):
         if fit.reference in taken[0] or fit.candidate in taken[1]:
             continue
         row = [other for other in by_ours[fit.reference] if other.candidate != fit.candidate]
         column = [other for other in by_theirs[fit.candidate] if other.reference != fit.reference]
-        rivals = [other for other in (*row, *column) if other.misfit <= _CLEARLY * max(fit.misfit, NOISE)]
+        rivals = [other for other in (*row, *column) if other.misfit <= _CLEARLY * max(fit.misfit, floor)]
         taken[0].add(fit.reference)
         taken[1].add(fit.candidate)
         others = tuple(other.candidate for other in row if other in rivals)
         yield Proposal(
             (fit.reference,), (fit.candidate,), _confidence(fit, rivals, clear), others, _why(fit.misfit, rivals)
         )
+
+
+def _noise(found: list[Fit]) -> float:
+    """Return the misfit below which tensors are equal: two runs in float32 tell apart what bf16 would hide."""
+    best: dict[int, float] = {}
+    for fit in found:
+        best[fit.candidate] = min(fit.misfit, best.get(fit.candidate, fit.misfit))
+    return float(np.clip(_CLEARLY * np.median([*best.values()]), _LEAST_NOISE, NOISE)) if best else NOISE
 
 
 def _by(found: Iterable[Fit], side: int) -> dict[int, list[Fit]]:

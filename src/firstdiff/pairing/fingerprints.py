@@ -29,6 +29,7 @@ WHOLE = 1 << 16  # the largest tensor that is read as a whole
 WAVES = 0.15 * 1.25 ** np.arange(16)  # cycles by the mean magnitude of the values
 _VIEWED_BYTES = 1 << 22  # beyond this, values are read one by one
 FEWEST_DISTINCT = 16  # masks, one-hot rows and zeros look alike everywhere
+_FEWEST_IDS, _IDS_SHARE = 4, 4  # of whole numbers one in four suffices: ids of a short text, but no mask
 _LARGEST = 1e100
 _GOLDEN = 0.6180339887498949
 _PHASES = np.arange(len(WAVES))[:, None] * _GOLDEN
@@ -72,21 +73,28 @@ class Fingerprints:
         return source is None or _axes_by_length(source.shape) is None
 
     def _take(self, places: Sequence[int], sampling: Sampling) -> None:
-        by_size: dict[int, list[tuple[int, Array]]] = {}
+        by_size: dict[tuple[int, int], list[tuple[int, Array]]] = {}
         for place in places:
             self._points[place, sampling] = None
             found = self._read(place, lambda source: _points(source, sampling))
             if found is not None:
-                by_size.setdefault(len(found), []).append((place, found))
-        for taken in by_size.values():
+                by_size.setdefault((len(found), self._fewest(place)), []).append((place, found))
+        for (_, fewest), taken in by_size.items():
             rows = _tidied(np.stack([found for _, found in taken]))
-            for (place, _), row, telling in zip(taken, rows, are_telling(rows), strict=True):
+            for (place, _), row, telling in zip(taken, rows, are_telling(rows, fewest), strict=True):
                 if telling:
                     self._points[place, sampling] = row
 
+    def _fewest(self, place: int) -> int:
+        """Return how many distinct values a tensor needs to be known by them."""
+        source = self._trace.tensors[place].source
+        if source is None or source.dtype.kind not in "iu":
+            return FEWEST_DISTINCT
+        return min(max(source.size // _IDS_SHARE, _FEWEST_IDS), FEWEST_DISTINCT)
+
     def _read(self, place: int, read: Callable[[Source], Array | None]) -> Array | None:
         source = self._trace.tensors[place].source
-        if source is None or source.size < FEWEST_DISTINCT:
+        if source is None or source.size < self._fewest(place):
             return None
         try:
             found = read(source)
@@ -95,10 +103,10 @@ class Fingerprints:
         return None if found is None else _as_float(found)
 
 
-def are_telling(rows: Array) -> Array:
+def are_telling(rows: Array, fewest: int = FEWEST_DISTINCT) -> Array:
     """Mark the rows that can identify a tensor: enough distinct values, further apart than rounding."""
     distinct = 1 + np.count_nonzero(np.diff(np.sort(rows, axis=1), axis=1), axis=1)
-    return np.asarray((distinct >= FEWEST_DISTINCT) & (rows.std(axis=1) > 1e-6 * np.abs(rows).max(axis=1)))
+    return np.asarray((distinct >= fewest) & (rows.std(axis=1) > 1e-6 * np.abs(rows).max(axis=1)))
 
 
 def _points(source: Source, sampling: Sampling) -> Array:
