@@ -112,6 +112,17 @@ def test_what_healthy_runs_stay_within_is_said_once() -> None:
     assert all(failed.text in said for failed in verdict.failed)
 
 
+def test_the_part_that_is_furthest_beyond_its_limit_is_told_first() -> None:
+    reference = values()
+    candidate = noisy(reference, 1)
+    candidate[:, 7] *= 3
+    failed = judged(reference, candidate).failed
+    beyond = [part.figure / part.limit for part in failed]
+    assert len(beyond) > 1
+    assert beyond == sorted(beyond, reverse=True)
+    assert failed[0].index == 7
+
+
 def test_a_constant_added_is_shift() -> None:
     reference = values() + 0.1
     assert "shift" in parts(judged(reference, noisy(reference + 0.02, 0.5)))

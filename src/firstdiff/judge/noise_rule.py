@@ -19,6 +19,7 @@ from firstdiff.judge.noise_figures import LEAST_LINES, NoiseFigures
 from firstdiff.schema import FailedPart, Part
 
 PARTS: tuple[Part, ...] = ("scale", "shift", "element", "row_noise", "row", "channel", "level", "odd_channel")
+_COHERENT = ("scale", "shift")
 _ROUNDED = 0.3  # eps of noise that the rounding of a result alone leaves, beside which nothing is coherent
 _UNROUNDED = 0.2  # eps of a scale error that the rounding of its result may take away
 _TOO_NOISY = 0.03  # a scale error up to this that could not be seen means that noise hides most errors
@@ -250,11 +251,10 @@ def _coherent(figure: float, noise: float, share: float, limits: Limits, unsure:
 
 
 def _failed(held: dict[Part, _Held], figures: NoiseFigures, dtype: np.dtype) -> tuple[FailedPart, ...]:
-    """Put the parts beyond their limits into words."""
+    """Put the parts beyond their limits into words: what all values share first, then the furthest beyond its limit."""
     eps, found = dtypes.eps_of(dtype), []
-    for part, (figure, limit) in held.items():
-        if figure <= limit:
-            continue
+    beyond = [(part, *one) for part, one in held.items() if one.figure > one.limit]
+    for part, figure, limit in sorted(beyond, key=lambda one: (one[0] not in _COHERENT, -one[1] / one[2])):
         what, index = _words(part, figures, percent(figure * eps), eps)
         unit = 1.0 if part == "odd_channel" else eps
         within = f"{limit:g} deviations" if part == "odd_channel" else percent(limit * eps)

@@ -49,6 +49,14 @@ def test_noise_of_no_direction_is_called_no_more_than_alike() -> None:
     assert confidence_in("dtype.bf16", found) < 0.6
 
 
+def test_noise_with_one_value_far_off_is_not_that_of_a_type() -> None:
+    candidate = X * (1 + 1e-3 * normal(2, 16, 64, seed=4))
+    candidate[:, :, 7] += 0.1 * normal(2, 16, seed=5)
+    assert confidence_in("dtype.bf16", diagnosed(X, candidate)) > 0
+    candidate[0, 3, 7] += 0.5
+    assert confidence_in("dtype.bf16", diagnosed(X, candidate)) == 0.0
+
+
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 def test_numbers_beyond_float16_overflow() -> None:
     large = X * 30000

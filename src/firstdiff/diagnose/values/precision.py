@@ -90,6 +90,9 @@ _COMPUTED = 24.0
 _FEWEST_VALUES = 64
 _UNRELATED = 0.15
 _LOOKS_LIKE = 0.45
+_NOISE_PEAK = (
+    30.0  # how far the largest of some thousand roundings stands above their RMS, with room for massive channels
+)
 
 
 class _Rounded(Hypothesis):
@@ -143,8 +146,9 @@ class _Rounded(Hypothesis):
         if int(told.sum()) < _FEWEST_VALUES or not _has_no_direction(sides):
             return
         spread = float(sides.reference[told].std())
-        size = float(np.sqrt(np.mean((np.abs(sides.difference[told]) / (spread + np.abs(sides.reference[told]))) ** 2)))
-        if not 0.05 * eps < size < 2.0 * eps:
+        shares = np.abs(sides.difference[told]) / (spread + np.abs(sides.reference[told]))
+        size = float(np.sqrt(np.mean(shares**2)))
+        if not 0.05 * eps < size < 2.0 * eps or shares.max() > _NOISE_PEAK * size:
             return
         limit = _computing_noise(sides, self.dtype)
         yield from sides.told(
