@@ -83,8 +83,9 @@ class RepeatedCode:
     def revisions(self) -> dict[int, int]:
         """Return the place of tensors that are paired with another tensor than in every layer that agrees.
 
-        A similar name is no more than a guess: layers that agree show what the port calls so. A tensor that holds the values of another one, as where keys and values are swapped or a sum is left out, has
-        the place of its like in the other layers, unless something that is made of the other one agrees.
+        A similar name is no more than a guess: layers that agree show what the port calls so. A tensor that holds the
+        values of another one, as where keys and values are swapped or a sum is left out, has the place of its like in
+        the other layers, unless something that is made of the other one agrees.
         """
         if not self._fronts and not self._steps:
             return {}
