@@ -264,7 +264,7 @@ def _recorded_anew(trace: Trace, changes: Callable[[Tensor], dict[str, Any]]) ->
 
 
 WAYS: dict[str, Way] = {
-    "full forward, cached steps": Way(_cached_steps, ("llama", "qwen2", "falcon", "gptj")),
+    "full forward, cached steps": Way(_cached_steps, ("llama", "qwen2", "falcon", "gptj", "olmo2")),
     "full forward, chunked prefill": Way(_chunked_prefill, ("llama", "qwen2", "opt")),
     "steps counted from 1": Way(_steps_from_one, ("gemma", "qwen2")),
     "one text, a row of a batch": Way(
@@ -272,10 +272,10 @@ WAYS: dict[str, Way] = {
         ("gpt2", "vit", "neox", "t5", "swin", "deberta", "albert", "dinov2", "regnet", "segformer"),
         partial=True,
     ),
-    "padding right, left": Way(_padding_side, ("llama", "neox", "falcon", "gptj"), partial=True),
+    "padding right, left": Way(_padding_side, ("llama", "neox", "falcon", "gptj", "olmo2"), partial=True),
     "eager, sdpa": Way(_attention_kernels, ("llama", "vit", "neox", "whisper", "bart", "wav2vec2", "dinov2", "m2m100")),
     "mask of lowest number, bool": Way(_masks("lowest", "bool"), ("gpt2", "mixtral")),
-    "mask of lowest number, -inf": Way(_masks("lowest", "-inf"), ("gemma", "neox")),
+    "mask of lowest number, -inf": Way(_masks("lowest", "-inf"), ("gemma", "neox", "olmo2")),
     "mask for each text, broadcast": Way(_masks("lowest", "broadcast"), ("llama", "mixtral")),
     "float64": Way(_double, ("vit", "dit", "unet", "regnet", "segformer")),
     "stored as float16": Way(_stored_as_half, ("gemma", "mamba", "deberta", "encodec")),
