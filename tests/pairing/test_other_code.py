@@ -58,6 +58,43 @@ def test_equal_values_beat_the_same_name_of_another_size() -> None:
     assert pairs(ours, [tensor("out", values(2, 5, 8))]) == {("post", "out")}
 
 
+def turned(products: np.ndarray) -> np.ndarray:
+    return products[..., ::-1] * np.float32(0.6) + products * np.float32(0.8)
+
+
+def fused_and_parts(layer: int, gain: float = 1.0, turn: bool = True) -> tuple[list[Tensor], list[Tensor]]:
+    """A layer with queries, keys and values in one, that turns them; a port records them, turned or not."""
+    q, k, v = (values(10 * layer + number, 7, 8) for number in range(3))
+    name, seen = f"layers.{layer}.self_attn", (lambda part: turned(part) if turn else part)
+    reference = [
+        tensor(f"{name}.query_key_value", np.concatenate([q, k, v], -1), "Linear", name),
+        *(tensor(f"{name}.add{n}", turned(part), "add", name) for n, part in enumerate((q, k))),
+    ]
+    parts = {"Qcur": seen(q) * np.float32(gain), "Kcur": seen(k), "Vcur": v}
+    return reference, [tensor(f"{part}-{layer}", array) for part, array in parts.items()]
+
+
+def layers_of(*layers: tuple[list[Tensor], list[Tensor]]) -> tuple[list[Tensor], list[Tensor]]:
+    return [one for side, _ in layers for one in side], [one for _, side in layers for one in side]
+
+
+def test_parts_that_are_other_tensors_are_no_parts_of_a_fused_one() -> None:
+    found = pairs(*layers_of(fused_and_parts(0), fused_and_parts(1)))
+    assert {("layers.0.self_attn.add0", "Qcur-0"), ("layers.1.self_attn.add1", "Kcur-1")} <= found
+    assert not any("query_key_value" in name for name, _ in found)
+
+
+def test_a_layer_that_goes_wrong_has_no_fused_pair_that_others_have_not() -> None:
+    found = pairs(*layers_of(fused_and_parts(0), fused_and_parts(1, gain=3.0)))
+    assert not any("query_key_value" in name for name, _ in found)
+
+
+def test_parts_of_a_fused_tensor_stay_its_parts_though_one_is_wrong() -> None:
+    reference, candidate = fused_and_parts(0, gain=3.0, turn=False)
+    result = pair_up(Trace("ours", tuple(reference)), Trace("theirs", tuple(candidate)))
+    assert [(match.reference, match.candidate) for match in result.pairs] == [((0,), (0, 1, 2))]
+
+
 def test_the_same_name_stays_where_only_its_size_differs() -> None:
     ours = [tensor("out", values(1, 5, 8), "Linear"), tensor("post", values(2, 5, 8), "Linear")]
     assert ("out", "out") in pairs(ours, [tensor("out", values(1, 4, 8)), tensor("after", values(2, 5, 8))])

@@ -6,12 +6,17 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import final
 
+import numpy as np
+
+from firstdiff.errors import ReadError
 from firstdiff.pairing.fingerprints import NOISE, Fingerprints, fits, misfit
 from firstdiff.pairing.names import op_kind
 from firstdiff.pairing.strategy import Findings, Proposal, Side, Situation, grouped
 
 _BEATEN = 0.4
 _FAR_BETTER = 10.0
+_EXECUTED = frozenset({"input", "output"})
+_LARGEST = 1 << 22  # elements of a fused tensor that is read to look for its parts
 
 
 def unless_beaten(situation: Situation, found: Findings, *, of_other_size: bool = False) -> Findings:
@@ -113,6 +118,62 @@ def _is_left_out(situation: Situation, one: Proposal) -> bool:
     ]
     exact = situation.candidate.keys[other].name == name
     return exact and bool([*fits(situation.prints[0], inputs, situation.prints[1], [other], within=NOISE)])
+
+
+def unless_parts_are_others(situation: Situation, proposals: list[Proposal]) -> list[Proposal]:
+    """Only guess at fused pairs one part of which is another tensor, such as queries that are turned already.
+
+    Layers run the same code: what is no part in one of them is none in any.
+    """
+    forms = situation.forms.reference, situation.forms.candidate
+    beaten: set[tuple[object, ...]] = set()
+    names = []
+    for one in proposals:
+        sides = one.reference, one.candidate
+        name = tuple(replace(forms[at][place], layers=()) for at in (0, 1) for place in sides[at])
+        names.append(name)
+        if name not in beaten and 1 in map(len, sides) and _has_another_part(situation, sides):
+            beaten.add(name)
+    return [
+        replace(one, confidence=_BEATEN) if name in beaten else one for one, name in zip(proposals, names, strict=True)
+    ]
+
+
+def _has_another_part(situation: Situation, sides: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
+    """True if a part is near a tensor whose values are not those of the whole."""
+    fused = 0 if len(sides[0]) == 1 else 1
+    (whole,), parts = sides[fused], sides[1 - fused]
+    side, other = (situation.reference, situation.candidate)[fused], (situation.candidate, situation.reference)[fused]
+    key, values = side.keys[whole], _few_values(side, whole)
+    if key.role != "output" or values is None:
+        return False
+    for part in parts:
+        same_run = [
+            at
+            for at in side.free
+            if at != whole
+            and side.sizes[at] == other.sizes[part]
+            and (side.keys[at].step, side.keys[at].rank) == (key.step, key.rank)
+            and side.keys[at].role in _EXECUTED
+        ]
+        near = fits(situation.prints[fused], same_run, situation.prints[1 - fused], [part])
+        best = min(near, key=lambda fit: fit.misfit, default=None)
+        if best is not None:
+            points, _ = situation.prints[fused].points([best.reference], "in_order")
+            if not np.isin(points, values).all():
+                return True
+    return False
+
+
+def _few_values(side: Side, place: int) -> np.ndarray | None:
+    """Return the values of a tensor that is small enough to be read for a test."""
+    source = side.tensor(place).source
+    if source is None or source.size > _LARGEST or source.dtype.kind == "c":
+        return None
+    try:
+        return np.asarray(source.window(0, source.size)).astype(np.float64)
+    except ReadError:
+        return None
 
 
 _BySize = dict[int | None, list[int]]

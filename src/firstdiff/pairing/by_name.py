@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from firstdiff import dtypes
-from firstdiff.pairing.better_values import unless_beaten
+from firstdiff.pairing.better_values import unless_beaten, unless_parts_are_others
 from firstdiff.pairing.generated_names import FunctionNames, GraphNames
 from firstdiff.pairing.name_forms import Form
 from firstdiff.pairing.names import AS_COUNTED, FUSED, LAST_PART, LayerNumbers
@@ -225,7 +225,8 @@ def _propose_fused(situation: Situation) -> Findings:
         *_wholes_and_parts(reference, candidate, ours, theirs),
         *((parts, whole) for whole, parts in _wholes_and_parts(candidate, reference, theirs, ours)),
     ]
-    return Findings([_proposed(situation, *sides) for sides in found])
+    proposals = [_proposed(situation, *sides) for sides in found]
+    return Findings(unless_parts_are_others(situation, proposals))
 
 
 def _wholes_and_parts(
