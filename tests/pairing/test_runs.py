@@ -54,6 +54,25 @@ def test_ids_may_be_given_by_name_in_one_run_and_by_place_in_the_other() -> None
         assert (comparison.summary.missing, comparison.summary.extra) == (0, 0)
 
 
+def flattened(run: Trace) -> Trace:
+    """Give what is computed without the axis of the texts, as modules do that take tokens one by one."""
+    tensors = (
+        replace(one, source=ArraySource(one.values().read().reshape(-1, 4))) if one.key.name == "square" else one
+        for one in run
+    )
+    return Trace("run", tuple(tensors), order="seq")
+
+
+def test_steps_of_several_texts_on_one_axis_are_joined_text_by_text() -> None:
+    whole, steps = flattened(trace(run(IDS))), flattened(in_steps())
+    assert compare(whole, steps).verdict == "match"
+    assert compare(steps, whole).verdict == "match"
+    wrong = compare(whole, flattened(in_steps(gain=1.01)))
+    assert wrong.verdict == "mismatch"
+    assert wrong.first_divergence is not None
+    assert wrong.first_divergence.key == "square"
+
+
 def given(ids: np.ndarray) -> Iterator[tuple[int, Tensor]]:
     return enumerate(run(ids))
 
