@@ -56,12 +56,15 @@ def test_a_wrong_declaration_is_noticed(tmp_path: Path) -> None:
 
 
 def test_it_is_as_large_as_promised() -> None:
-    faults = [case for case in cases(["open", "locked"]) if case.kind == "fault"]
-    assert len(ports()) >= 11
-    assert len(faults) >= 120
-    assert len([case for case in cases(["open", "locked"]) if case.kind == "variation"]) >= 30
-    assert len([port for port in ports().values() if port.half == "open"]) >= 28
+    every = cases(["open", "locked"])
+    assert len([case for case in every if case.kind == "fault"]) >= 480
+    assert len([case for case in every if case.kind == "variation"]) >= 64
+    for half, least in {"open": 28, "locked": 5}.items():
+        assert len([port for port in ports().values() if port.half == half]) >= least
     for port in ports().values():
+        if port.half == "locked":
+            assert len(port.faults) >= 15, port.name
+            assert len([way for way in WAYS.values() if port.name in way.families]) >= 2, port.name
         assert len({planted.name for planted in port.faults}) == len(port.faults), port.name
         assert all(planted.places for planted in port.faults), port.name
         assert {code for planted in port.faults for code in planted.causes} <= {page.code for page in pages()}, (
@@ -175,7 +178,9 @@ def test_only_a_silent_match_is_quiet(chain: Trace, tmp_path: Path) -> None:
 
 
 def test_single_cases_of_the_locked_half_are_not_shown_unasked() -> None:
-    outcome = Outcome(case=Case("opt", "locked", "fault", "scores scaled"), verdict="match", seconds=0.1, place="wrong")
+    outcome = Outcome(
+        case=Case("dinov2", "locked", "fault", "scores scaled"), verdict="match", seconds=0.1, place="wrong"
+    )
     sums, everything = (Console(record=True, width=180, file=StringIO()) for _ in range(2))
     show(sums, [outcome], "locked", single_cases=False)
     show(everything, [outcome], "locked")

@@ -20,7 +20,7 @@ _MODELS = (
     *("opt", "falcon", "bart", "deberta", "wav2vec2", "swin", "rwkv", "unet"),
     *("albert",),
     *("gptj", "segformer", "encodec"),
-    *("dinov2", "m2m100", "regnet", "olmo2"),
+    *("dinov2", "m2m100", "regnet", "olmo2", "conformer"),
 )
 
 
