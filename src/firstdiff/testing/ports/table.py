@@ -18,8 +18,7 @@ _MODELS = (
     *("distilbert", "bloom", "convnext", "phi", "translator", "clip"),
     *("qwen2", "neox", "t5", "whisper", "mamba", "mixtral", "dit"),
     *("opt", "falcon", "bart", "deberta", "wav2vec2", "swin", "rwkv", "unet"),
-    *("albert",),
-    *("gptj", "segformer", "encodec"),
+    *("albert", "gptj", "segformer", "encodec", "recurrentgemma"),
     *("dinov2", "m2m100", "regnet", "olmo2", "conformer"),
 )
 
