@@ -183,7 +183,12 @@ PORT = Port(
             "layout.head_order layout.reshape layout.transpose layout.interleave",
             layer=0,
         ),
-        fault("groups take turns", f"{_G1}.attention.query", "weights.differ", layer=2),
+        fault(
+            "groups take turns",
+            f"{_G1}.attention.query {_G1}.attention.key {_G1}.attention.value",
+            "weights.differ",
+            layer=2,
+        ),
         fault("softmax over the last axis", f"{_G1}.attention.softmax", "softmax.axis", layer=2),
         fault("scores not divided", f"{_G1}.attention.div@1", "attention.scale scale.constant", layer=3),
         fault("keys and values exchanged", f"{_G1}.attention.div", "layout.chunk_swap layout.qkv_order", layer=2),
