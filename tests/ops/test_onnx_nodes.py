@@ -165,6 +165,38 @@ def test_rounding_that_grows_is_told_from_a_wrong_kernel(tmp_path: Path) -> None
     assert pairs == {"part": "match", "rest": "match", "size": "match", "y": "mismatch"}
 
 
+def test_a_kernel_that_rounds_to_8_bits_inside_is_told_from_a_wrong_one(tmp_path: Path) -> None:
+    """Rounding of its input decides between two steps: the result moves by far more than rounding."""
+    x = np.random.default_rng(0).standard_normal((2048, 64)).astype(np.float32)
+    weights = {
+        "w": np.random.default_rng(1).integers(-127, 128, (64, 32)).astype(np.int8),
+        "scale": np.float32(0.01),
+        "zero": np.int8(0),
+    }
+    node = helper.make_node("DynamicQuantizeMatMul", ["x", "w", "scale", "zero"], ["y"], domain="com.microsoft")
+
+    def recorded(x: np.ndarray, w: np.ndarray) -> Trace:
+        proto = model([node], {"x": (FLOAT, [2048, 64])}, ["y"], weights | {"w": w})
+        proto.opset_import.extend([helper.make_opsetid("com.microsoft", 1)])
+        captured = fd.capture_onnx(proto, {"x": x}, tmp_path / "t.trace", overwrite=True)
+        return fd.open_trace(captured.path)
+
+    def y_of(x: np.ndarray, w: np.ndarray = weights["w"]) -> np.ndarray:
+        return recorded(x, w)["y"].values().read().copy()
+
+    right = y_of(x)
+    signs = np.random.default_rng(2).choice((-1, 1), x.shape)
+    stepped = y_of((x * (1 + 2.0**-20 * signs)).astype(np.float32))
+    assert np.abs(stepped - right).max() > 1e-3
+    wrong = weights["w"].copy()
+    wrong[:, 7] += np.int8(1)
+    faults = {"weight": y_of(x, wrong), "scale": stepped * np.float32(1.01), "row": stepped[::-1].copy()}
+    trace = recorded(x, weights["w"])
+    assert _judged(trace, tmp_path, {"y": stepped}) == {"y": "match"}
+    for name, y in faults.items():
+        assert _judged(trace, tmp_path, {"y": y}) == {"y": "mismatch"}, name
+
+
 def _judged(trace: Trace, folder: Path, changed: dict[str, np.ndarray]) -> dict[str, str]:
     from firstdiff.trace import TraceWriter
 

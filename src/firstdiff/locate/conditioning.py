@@ -31,6 +31,11 @@ _TILED = range(3, 8)  # sizes of kernels that it is used for
 _OF_ROOTS = 4.0
 _AMOUNTS = ("level", "row", "row_noise", "channel", "element")
 _NUDGE = 2.0  # eps: kernels divide by a scale or multiply with its inverse before they round to a whole number
+# kernels that compute with 8-bit numbers inside: eps that what they round was computed otherwise, how often to try,
+# and times the largest move that another runtime may be off
+_INNER_NUDGE = 16.0
+_TRIALS = 8
+_MOVES = 2.0
 
 
 def ill_conditioned(again: Replayed, slot: str, reference: np.ndarray, candidate: np.ndarray) -> str | None:
@@ -110,6 +115,40 @@ def is_within_a_step(plan: Plan, slot: str, computed: np.ndarray, own: np.ndarra
         bounds.append(dtypes.doubles(result))
     whole = dtypes.doubles(own)
     return bool(((np.minimum.reduce(bounds) <= whole) & (whole <= np.maximum.reduce(bounds))).all())
+
+
+def is_within_its_steps(plan: Plan, slot: str, computed: np.ndarray, own: np.ndarray) -> bool:
+    """True for a kernel with 8-bit numbers inside that is off by no more than rounding of its inputs moves it.
+
+    It rounds what it is given, or computes on the way, to few steps: rounding decides between two of them.
+    """
+    given = plan.arrays.get("inputs")
+    arrays = given if isinstance(given, tuple) else ()
+    if not any(array.dtype in (np.int8, np.uint8) for array in arrays):
+        return False
+    if dtypes.kind_of(own.dtype) != "float" or own.shape != computed.shape:
+        return False
+    rng, base, moves = np.random.default_rng(0), dtypes.doubles(computed), []
+    for _ in range(_TRIALS):
+        try:
+            result = plan.on(inputs=tuple(_nudged(array, rng) for array in arrays)).run()[slot]
+        except (ValueError, KeyError):
+            return False
+        if result.shape != base.shape:
+            return False
+        moves.append(np.abs(dtypes.doubles(result) - base))
+    apart = np.abs(dtypes.doubles(own) - base)
+    length = max(float(np.linalg.norm(move)) for move in moves)
+    largest = max(float(move.max(initial=0.0)) for move in moves)
+    return float(np.linalg.norm(apart)) <= _MOVES * length and float(apart.max(initial=0.0)) <= _MOVES * largest
+
+
+def _nudged(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return an array of floats moved by a few roundings; scales of whole numbers and the like stay as they are."""
+    if dtypes.kind_of(array.dtype) != "float" or array.ndim < 2:
+        return array
+    signs = rng.choice((-1.0, 1.0), array.shape)
+    return (dtypes.doubles(array) * (1.0 + _INNER_NUDGE * dtypes.eps_of(array.dtype) * signs)).astype(array.dtype)
 
 
 def _may_be_tiled(plan: Plan) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.judge.alone import parts_alone, parts_of_steps
-from firstdiff.locate.conditioning import PRODUCTS, is_within_a_step, is_within_its_sums
+from firstdiff.locate.conditioning import PRODUCTS, is_within_a_step, is_within_its_steps, is_within_its_sums
 from firstdiff.schema import FailedPart, Isolated
 from firstdiff.trace import Record
 
@@ -64,7 +64,11 @@ def judged_output(plan: Plan, record: Record, own: np.ndarray, limit: Limit, *, 
     else:
         parts = parts_of_steps(computed, held, own, limit.dtype)
     wrong = judged.status == "mismatch" or bool(parts)
-    if wrong and once and is_within_its_sums(plan, record.slot, computed, own, parts):
+    excused = wrong and (
+        (once and is_within_its_sums(plan, record.slot, computed, own, parts))
+        or (plan.operator == BY_ITSELF and is_within_its_steps(plan, record.slot, computed, own))
+    )
+    if excused:
         return Isolated(status="match", residual=judged.residual, limit=judged.limit)
     if not wrong:
         return judged
