@@ -41,6 +41,15 @@ def test_an_uploaded_model_is_opened(page: Page, tmp_path: Path) -> None:
     assert page.post("/inference/models", {"upload": upload})["name"] == "model.onnx"
 
 
+def test_weights_that_were_not_chosen_with_their_model_are_named(page: Page, tmp_path: Path) -> None:
+    onnx.save_model(mlp(), tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=64)
+    upload = page.upload(("m.onnx", (tmp_path / "m.onnx").read_bytes()))
+    problem = page.error("POST", "/inference/models", 400, json={"upload": upload})
+    assert problem == "the weights of m.onnx are in w.bin; choose the files together"
+    upload = page.upload(("no.onnx", b"this is no model at all"))
+    assert page.error("POST", "/inference/models", 409, json={"upload": upload}).startswith("no.onnx: cannot be read")
+
+
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Say nothing."""

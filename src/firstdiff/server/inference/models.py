@@ -15,8 +15,8 @@ from typing import final
 import numpy as np
 
 from firstdiff.capturing.onnx_browser import BrowserCapture, BrowserCaptured, BrowserPart, Provider, browser_error
-from firstdiff.capturing.onnx_file import OnnxModel, open_model
-from firstdiff.errors import FirstdiffError, UsageError
+from firstdiff.capturing.onnx_file import OnnxModel, external_locations, open_model
+from firstdiff.errors import FirstdiffError, ReadError, UsageError
 from firstdiff.measure import measure_statistics
 from firstdiff.server.inference.described import (
     describe_file,
@@ -259,6 +259,10 @@ class BrowserModels:
             file = _link_files(folder, uploaded) if uploaded is not None else path
             file = fetch_model(url, folder) if url is not None else file
             found = BrowserModel(identity, folder, open_model(file))
+        except ReadError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            # where this server keeps a file tells nothing to whoever chose it
+            raise ReadError(str(error).replace(f"{folder}{os.sep}", "")) from error
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -290,6 +294,9 @@ def _link_files(folder: Path, uploaded: Mapping[str, Path]) -> Path:
                 os.link(data, folder / name)
             except OSError:  # another file system, or one without links
                 shutil.copyfile(data, folder / name)
+    missing = [name for name in external_locations(folder / models[0]) if not (folder / name).is_file()]
+    if missing:
+        raise UsageError(f"the weights of {models[0]} are in {', '.join(missing)}; choose the files together")
     return folder / models[0]
 
 
