@@ -239,12 +239,22 @@ PORT = Port(
         fault(
             "waves not interleaved",
             "wav2vec2_conformer.encoder.embed_positions",
-            "layout.interleave layout.permuted",
+            "layout.interleave layout.permuted layout.reshape layout.head_order",
         ),
-        fault("first half step whole", f"{_L}.mul {_L}.add", "scale.constant", 1),
-        fault("biases of positions exchanged", f"{_L}.self_attn.add {_L}.self_attn.matmul", "layout.chunk_swap", 0),
+        fault("first half step whole", f"{_L}.mul {_L}.add", "scale.constant op.skipped", 1),
+        fault(
+            "biases of positions exchanged",
+            f"{_L}.self_attn.add {_L}.self_attn.matmul",
+            "layout.chunk_swap offset.channel",
+            0,
+        ),
         fault("distances turned round", f"{_L}.self_attn.add@2:in.other {_L}.self_attn.add@2", "", 0),
-        fault("distances one off", f"{_L}.self_attn.add@2:in.other {_L}.self_attn.add@2", "shift.sequence", 1),
+        fault(
+            "distances one off",
+            f"{_L}.self_attn.add@2:in.other {_L}.self_attn.add@2",
+            "shift.sequence position.offset",
+            1,
+        ),
         fault("only content is scaled", f"{_L}.self_attn.add@2 {_L}.self_attn.div", "attention.scale", 1),
         fault("softmax over queries", f"{_L}.self_attn.softmax", "softmax.axis", 0),
         fault(

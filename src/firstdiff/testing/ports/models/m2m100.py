@@ -224,13 +224,17 @@ PORT = Port(
     result=lambda output: output.logits,
     run=torch_port(fairseq),
     faults=(
-        fault("embeddings not scaled", "model.encoder.embed_tokens", "scale.constant"),
+        fault("embeddings not scaled", "model.encoder.embed_tokens", "scale.constant op.skipped"),
         fault(
             "padding has positions",
             "model.encoder.embed_positions.add@1 model.encoder.embed_positions",
             "position.offset",
         ),
-        fault("waves interleaved", "model.encoder.embed_positions", "layout.interleave layout.permuted"),
+        fault(
+            "waves interleaved",
+            "model.encoder.embed_positions",
+            "layout.interleave layout.permuted layout.reshape layout.head_order",
+        ),
         fault("positions one on", "model.decoder.embed_positions", "position.offset shift.sequence"),
         fault("heads last", f"{_E}.self_attn.out_proj:in.0", "layout.head_order layout.transpose layout.reshape", 0),
         fault("relu behind fc2", f"{_E}.add@1 {_E}", "activation.extra", 0),
@@ -238,8 +242,8 @@ PORT = Port(
         fault("output weight transposed", f"{_E}.self_attn.out_proj", "weights.transposed", 1),
         fault("residual after the norm", f"{_E}.add", "residual.missing values.stale", 1),
         fault("encoder not normed", "model.encoder.layer_norm", "op.skipped"),
-        fault("scaled twice", f"{_D}.self_attn.mul", "attention.scale", 0),
-        fault("value bias missing", f"{_D}.self_attn.v_proj", "bias.missing", 0),
+        fault("scaled twice", f"{_D}.self_attn.mul", "attention.scale scale.constant", 0),
+        fault("value bias missing", f"{_D}.self_attn.v_proj", "bias.missing offset.channel", 0),
         fault(
             "values for keys of the encoder",
             f"{_D}.encoder_attn.matmul:in.other {_D}.encoder_attn.mul",

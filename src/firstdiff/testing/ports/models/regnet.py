@@ -157,7 +157,7 @@ PORT = Port(
         ),
         fault("hard sigmoid", f"{_block(0)}.layer.2.attention.3", "activation.kind", 0),
         fault("relu before the addition", f"{_block(0)}.add", "activation.extra", 0),
-        fault("eps of the folded norm", f"{_block(1)}.layer.1.normalization", "norm.eps", 1),
+        fault("eps of the folded norm", f"{_block(1)}.layer.1.normalization", "norm.eps weights.differ", 1),
         fault("excitation added", f"{_block(1)}.layer.2.mul", "", 1),
         fault("1x1 weight transposed", f"{_block(1)}.layer.3.normalization", "weights.transposed weights.differ", 1),
         fault("shortcut forgotten", f"{_block(1)}.add {_block(1)}.activation", "residual.missing", 1),
