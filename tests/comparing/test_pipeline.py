@@ -11,6 +11,7 @@ from firstdiff.comparing import Options, Progress, Stage, compare_traces
 from firstdiff.errors import UsageError
 from firstdiff.pairing.fingerprints import Fingerprints
 from firstdiff.readers import npy
+from firstdiff.reports.sentences import answer
 
 RNG = np.random.default_rng(7)
 
@@ -44,6 +45,7 @@ def test_an_interrupted_comparison_keeps_what_it_found_and_is_no_match() -> None
     assert (found.complete, found.verdict, found.first_divergence.key) == (False, "mismatch", "layers.1")
     assert [pair.status for pair in found.pairs[3:]] == ["failed"] * 3
     assert found.pairs[-1].reason == "not compared: interrupted"
+    assert "Cause: unknown: none was looked for before the interruption" in list(answer(found))
     healthy = compare_traces(chain(), chain(), Options(), Interrupt(half), keep_partial=True)
     assert (healthy.complete, healthy.verdict) == (False, "not_compared")
 
@@ -69,6 +71,15 @@ def test_without_effort_the_first_site_is_still_diagnosed() -> None:
     reference = {"x": values(), "y": values()}
     found = fd.compare(reference, {"x": reference["x"] * 2, "y": reference["y"] * 3}, effort=0)
     assert found.pairs[0].diagnosis[0].cause == "scale.constant"
+
+
+def test_values_without_operations_are_not_left_out_for_want_of_time() -> None:
+    """What was never recorded would not be computed again with more time either."""
+    reference = {f"{n}_x": values(200, 300) for n in range(4)}
+    candidate = {name: array if name == "0_x" else array + values(200, 300) for name, array in reference.items()}
+    found = fd.compare(reference, candidate, effort=0)
+    assert not [note.text for note in found.notes if "computed again, for want of time" in note.text]
+    assert {pair.isolated.reason for pair in found.pairs[1:] if pair.isolated} == {"its operation was not recorded"}
 
 
 @pytest.mark.parametrize("effort", [-1, "much", float("nan")])

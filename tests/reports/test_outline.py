@@ -60,7 +60,7 @@ def test_operations_computed_again_are_told_where_one_that_differs_could_be() ->
         f"{begun}1 operation gives something else: {first.key}; {len(comparison.pairs) - 1} of {len(comparison.pairs)} "
         "could not be judged"
     )
-    assert str(told("match")).startswith(f"{begun}no operation gives anything else; ")
+    assert str(told("match")).startswith(f"{begun}every operation gives what was recorded; ")
     assert told("unknown") is None
 
 

@@ -123,6 +123,8 @@ class Replays:
         sizes = [self._size(at) for at in places]
         if row.role == "input":
             return _OVERHEAD + _EACH_COPIED * size
+        if (row.record is None or row.record.op is None) and not self._graph.calls.of(place).inner:
+            return 0  # plain files: there is nothing to compute again
         weights = self._values.weights(row.name)
         if is_recurrent(row.op):
             tokens = max(sizes, default=0) // max((shape[-1] for at in places if (shape := self._shape(at))), default=1)

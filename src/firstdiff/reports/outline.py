@@ -194,7 +194,7 @@ def isolated(comparison: Comparison) -> str | None:
     unknown = sum(pair.isolated is not None and pair.isolated.status == "unknown" for pair in judged)
     rest = f"{unknown:,} of {len(judged):,} could not be judged"
     if not broken:
-        return f"Computed again from the candidate's own inputs, no operation gives anything else; {rest}"
+        return f"Computed again from the candidate's own inputs, every operation gives what was recorded; {rest}"
     give = "operation gives" if len(broken) == 1 else "operations give"
     names = some(broken, 8)
     return f"Computed again from the candidate's own inputs, {len(broken):,} {give} something else: {names}; {rest}"

@@ -22,6 +22,7 @@ from firstdiff.schema import (
 )
 
 UNKNOWN = "unknown"
+ROOT = "root"  # the model itself, as recorders name it
 _MOST_NAMES = 5
 _VERDICTS = {"match": "MATCH", "mismatch": "MISMATCH", "not_compared": "NOTHING COMPARED"}
 _ORIGINS = {
@@ -219,7 +220,9 @@ def divergence(comparison: Comparison, site: Divergence) -> str:
 
 def origin(site: Divergence) -> str:
     """Say where the error of a site comes from, and how that is known."""
-    inside = f", in the code of {site.inside}" if site.inside else ""
+    inside = ""
+    if site.inside:
+        inside = ", in the model's own code" if site.inside == ROOT else f", in the code of {site.inside}"
     between = f", between {' and '.join(site.between)}" if site.between else ""
     estimated = " (an estimate)" if site.estimated else ""
     reason = f": {site.reason}" if site.reason else ""
@@ -285,7 +288,9 @@ def causes_of(comparison: Comparison, pair: Pair) -> Iterator[str]:
     """Return the causes of one row, the likeliest first; "unknown" and why where there is none."""
     if not pair.diagnosis:
         why = [note.text for note in comparison.notes if note.key == pair.key and note.code == "no_cause"]
-        if _not_searched(comparison, pair.key):
+        if not comparison.complete:
+            why.append("none was looked for before the interruption")
+        elif _not_searched(comparison, pair.key):
             why.append(f"there was no time to look for it; {diagnose_command(comparison, pair.key)} does")
         yield f"Cause: {UNKNOWN}{': ' if why else ''}{'; '.join(why)}"
         return

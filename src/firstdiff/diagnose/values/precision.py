@@ -154,7 +154,7 @@ class _Rounded(Hypothesis):
         yield from sides.told(
             self.code,
             np.where(np.abs(sides.difference) <= limit, sides.candidate, sides.reference),
-            f"the difference has no direction and the size of {self.dtype}'s noise ({size / eps:.2g} of its steps)",
+            f"the difference is random, and as large as {self.dtype} rounding ({size / eps:.2g} of its steps)",
             f"compute this in {sides.case.reference_dtype.name}: weights, inputs or products are kept in {self.dtype}",
             specific=Specific.SYMPTOM,
             doubt=_LOOKS_LIKE,
@@ -290,11 +290,11 @@ class Rounding(Hypothesis):
         if steps <= _LAST_BITS:
             told, doubt = "the last bits of the numbers", _SURE
         elif _has_direction(Sides.of(case)):
-            told, doubt = "so little that a small mistake, which its direction speaks for, looks the same", _OPEN
+            told, doubt = "as little as rounding, yet all one way, as a small mistake would be", _OPEN
         elif steps <= _USUAL:
-            told, doubt = f"without a direction; sums in another order leave up to {_USUAL:.0f}", _LIKELY
+            told, doubt = f"random; sums in another order leave up to {_USUAL:.0f}", _LIKELY
         else:
-            told, doubt = "without a direction, yet more than sums in another order were seen to leave", _OPEN
+            told, doubt = "random, yet more than sums in another order were seen to leave", _OPEN
         yield Explanation(
             cause=self.code,
             fit=fit,

@@ -92,8 +92,8 @@ export function excess(ratio: number | null): string {
 /** How an operation does on its own inputs. */
 export function aloneWords(isolated: NonNullable<Pair["isolated"]>): string {
   const { status, residual, limit, reason, record_next } = isolated;
-  const eps = residual === null ? "" : `, ${precise(residual)} eps of its type off; ${precise(limit)} is rounding`;
-  return `${status}${eps}${reason ? `; ${reason}` : ""}${record_next ? `; to know more, ${record_next}` : ""}`;
+  const eps = residual === null ? "" : `, ${precise(residual)} eps of its type off; up to ${precise(limit)} is rounding`;
+  return `${status}${reason ? `: ${reason}` : eps}${record_next ? `; to know more, ${record_next}` : ""}`;
 }
 
 /** How much of the reference was compared; what is not all of it never reads as 100 %. */
