@@ -239,7 +239,7 @@ def test_every_other_option_reaches_the_comparison(page: Page, server: Server, t
         str(dumps.write_folder(tmp_path / "b", {"7_x": right["1_b"], "8_y": 2 * right["2_a"]}))
     )
     unfold(page, "Options")
-    page.get_by_label("Order of plain files").select_option("by the number in front")
+    page.get_by_label("Order of plain files").select_option("by number")
     crossed = (("1_b", "8_y"), ("2_a", "7_x"))
     page.get_by_label("Pairs (a map file").fill(
         "".join(f'[[pair]]\nreference = "{one}"\ncandidate = "{other}"\n' for one, other in crossed)

@@ -266,7 +266,8 @@ class Isolation:
         """Say what computing operations again has shown, and what there was no time for."""
         counted = Counter(alone.status for alone in self.known if alone is not None)
         largest = max((_share(row) for row in rows if row.status == "match"), default=0.0)
-        if counted["match"] and largest and not any(row.differs for row in rows):
+        proven = any(alone is not None and alone.status == "match" and _share(row) for row, alone in self._judged(rows))
+        if proven and largest and not any(row.differs for row in rows):
             kind = _coarsest_name(rows)
             unknown = f"; {counted['unknown']:,} could not be computed again" if counted["unknown"] else ""
             yield Note(
@@ -288,9 +289,12 @@ class Isolation:
             text = f"{rows_left} not computed again, for want of time; --isolate or --effort full judges all of them"
             yield Note("not_searched", None, text)
 
+    def _judged(self, rows: Sequence[MeasuredPair]) -> Iterator[tuple[MeasuredPair, Isolated | None]]:
+        return zip(rows, self.known, strict=True)
+
     def _unseen(self, rows: Sequence[MeasuredPair]) -> Iterator[Note]:
         """Say what a match could not have seen: by values alone, or by operations that round their results."""
-        judged = [two for two in zip(rows, self.known, strict=True) if two[0].status == "match" and _share(two[0])]
+        judged = [two for two in self._judged(rows) if two[0].status == "match" and _share(two[0])]
         by_values = [row for row, alone in judged if not _is_proof(alone)]
         if by_values:
             worst, least = max(by_values, key=_scale_seen), min(map(_scale_seen, by_values))

@@ -39,9 +39,9 @@ export const TEXTS = {
     label: "Order of plain files",
     placeholder: "",
     choices: [
-      ["", "as their names suggest"],
-      ["numbered", "by the number in front"],
-      ["layer_stage", "by layer and stage"],
+      ["", "found"],
+      ["numbered", "by number"],
+      ["layer_stage", "by layer, stage"],
       ["natural", "by name"],
     ],
     read: (text: string) => (text || null) as Options["order"] & {},
