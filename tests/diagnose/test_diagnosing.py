@@ -134,7 +134,7 @@ def test_a_small_difference_with_a_direction_may_be_a_mistake() -> None:
     found = rounded(5e-6)
     assert found.diagnosis[0].cause == "rounding"
     assert found.diagnosis[0].confidence <= 0.5
-    assert "direction" in found.diagnosis[0].evidence
+    assert "all one way" in found.diagnosis[0].evidence
 
 
 def test_two_faults_in_two_places_are_both_named(tmp_path: Path) -> None:
@@ -144,6 +144,27 @@ def test_two_faults_in_two_places_are_both_named(tmp_path: Path) -> None:
     found = compared(reference, candidate, [0.1 * randn(2, 9, 32)], tmp_path)
     named = {pair.key: pair.diagnosis[0].cause for pair in found.pairs if pair.diagnosis}
     assert named == {"0": "norm.eps", "1": "norm.affine"}
+
+
+class LlamaRMSNorm(nn.Module):
+    """An RMS norm whose weight is all ones, so that its result is its last product but one."""
+
+    def __init__(self, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(32))
+        self.variance_epsilon = eps
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
+
+
+def test_a_later_fault_is_as_sure_as_the_first_where_a_product_repeats_another(tmp_path: Path) -> None:
+    reference = nn.Sequential(*(layer() for _ in range(2) for layer in (lambda: nn.Linear(32, 32), LlamaRMSNorm)))
+    candidate = copy.deepcopy(reference)
+    candidate[1].variance_epsilon = candidate[3].variance_epsilon = 1e-1
+    found = compared(reference, candidate, [0.3 * randn(2, 9, 32)], tmp_path)
+    named = [(one.cause, one.confidence > 0.9) for pair in found.pairs for one in pair.diagnosis]
+    assert named == [("norm.eps", True), ("norm.eps", True)]
 
 
 def test_two_faults_in_one_operation_are_found_one_after_the_other(tmp_path: Path) -> None:

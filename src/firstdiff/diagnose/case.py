@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from firstdiff.locate.operation import is_of_each_element, rounds_once
 from firstdiff.ops import Plan
 from firstdiff.ops.residuals import fit_limit
 from firstdiff.trace import Tensor
+
+_Derived = TypeVar("_Derived")
 
 MOST_ELEMENTS = 1 << 16
 # the fewest tokens that tell masks, positions and shifts apart
@@ -91,14 +93,25 @@ class Case:
     comparable: both sides have one shape, so that `reference`, `expected` and `candidate` can be asked for
     part, part_text: what is looked at of a large tensor, as slices and in words
     nearby: the rows around it
-    shared: what several hypotheses want and only the first computes
     """
 
-    def __init__(self, scene: Scene, place: int, operations: tuple[Operation, ...] | None = None) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        place: int,
+        operations: tuple[Operation, ...] | None = None,
+        predicted: tuple[np.ndarray, bool] | None = None,
+    ) -> None:
+        """Prepare a row.
+
+        operations: those that may have made the row, if that is known already
+        predicted: what is expected of the row, and if that was computed from the candidate's own inputs, if known
+        """
         self._scene = scene
         self._place = place
         self._given = operations
-        self.shared: dict[str, Any] = {}
+        self._predicted = predicted
+        self._derived: dict[Callable[[Case], Any], Any] = {}
         self.row = scene.rows[place]
         self.key = self.row.key
         self.name = self.row.name
@@ -193,6 +206,13 @@ class Case:
         """The reference's tensor whole, in its own layout and type."""
         return as_recorded(self.row.reference)
 
+    def derived(self, make: Callable[[Case], _Derived]) -> _Derived:
+        """Return what `make` computes of this case; hypotheses share it, and only the first computes it."""
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        made: _Derived = self._derived[make]
+        return made
+
     @cached_property
     def expected(self) -> np.ndarray:
         """The correct values: the reference's operation on the candidate's own inputs where it can be computed again,
@@ -207,6 +227,8 @@ class Case:
 
     @cached_property
     def _expected(self) -> tuple[np.ndarray, bool]:
+        if self._predicted is not None:
+            return self._predicted
         for operation in self.operations:
             again = operation.run()
             if operation.own_inputs and again is not None and again.shape == self.candidate.shape:
@@ -333,10 +355,8 @@ class Case:
 
     def after(self, predicted: np.ndarray | None, operation: Operation | None) -> Case:
         """Return the case with one cause taken away, to look for a second."""
-        rest = Case(self._scene, self._place, (operation,) if operation else ())
-        if predicted is not None:
-            rest.__dict__["_expected"] = (predicted, self.own_inputs)
-        return rest
+        operations = (operation,) if operation else ()
+        return Case(self._scene, self._place, operations, None if predicted is None else (predicted, self.own_inputs))
 
     def _values(self, side: int) -> np.ndarray:
         assert self.row.sources, "only what is comparable has values in one layout"

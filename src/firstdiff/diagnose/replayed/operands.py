@@ -174,7 +174,7 @@ class OtherOperand(Counterfactual):
                 yield Variant(
                     plan=trial.plan.on(**changed),
                     what=f"computed from {item.other_key} in place of {item.key}",
-                    fix=f"see why {trial.key} reads {item.other_key}: the memory of {item.key} was used again too early",
+                    fix=f"see why {trial.key} reads {item.other_key}: the memory of {item.key} was reused too early",
                     implies=("values.uncorrelated",),
                 )
 

@@ -14,8 +14,6 @@ from firstdiff.audio.sound import Shifted, sample_axis
 from firstdiff.diagnose.case import Case
 from firstdiff.diagnose.hypothesis import Explanation, Fit, Hypothesis
 
-_SAID = "sound"
-
 
 def is_sound(case: Case) -> bool:
     """True if both sides of the row are audio of the same shape, sample rate and channels."""
@@ -36,16 +34,10 @@ class Waves:
     audio: Mapping[str, Any]
     axis: int
 
-    @classmethod
-    def of(cls, case: Case) -> Waves:
+    @staticmethod
+    def of(case: Case) -> Waves:
         """Return the waves of a case, read once for all hypotheses."""
-        if _SAID not in case.shared:
-            assert case.row.audio is not None, "only what is sound is asked"
-            axis = sample_axis(case.candidate.shape)
-            expected, candidate = _frames(case.expected, axis), _frames(case.candidate, axis)
-            case.shared[_SAID] = cls(case, expected, candidate, case.row.audio, axis)
-        found: Waves = case.shared[_SAID]
-        return found
+        return case.derived(_waves_of)
 
     @property
     def rate(self) -> float:
@@ -68,6 +60,12 @@ class Waves:
         """Signed least-squares factor of the candidate, after alignment."""
         found = self.audio["gain_db"]
         return None if found is None else float(self.audio["polarity"] * 10 ** (found / 20))
+
+
+def _waves_of(case: Case) -> Waves:
+    assert case.row.audio is not None, "only what is sound is asked"
+    axis = sample_axis(case.candidate.shape)
+    return Waves(case, _frames(case.expected, axis), _frames(case.candidate, axis), case.row.audio, axis)
 
 
 def shifted(frames: np.ndarray, later: int, filled: np.ndarray) -> np.ndarray:

@@ -33,12 +33,13 @@ class EarlierValues:
     guessed: bool
 
 
-def earlier_values(case: Case) -> list[EarlierValues]:
+def earlier_values(case: Case) -> tuple[EarlierValues, ...]:
     """Return the earlier tensors of a case, the last first."""
-    found = case.shared.get("earlier_values")
-    if found is None:
-        found = case.shared["earlier_values"] = list(_search_earlier(case))
-    return list(found)
+    return case.derived(_earlier_values)
+
+
+def _earlier_values(case: Case) -> tuple[EarlierValues, ...]:
+    return tuple(_search_earlier(case))
 
 
 def _search_earlier(case: Case) -> Iterator[EarlierValues]:
@@ -128,18 +129,21 @@ _GUESSED_DOUBT = 0.3  # without recorded inputs, the tensor before is taken for 
 
 
 def repeated_values(case: Case) -> Iterator[EarlierValues]:
-    """Yield earlier tensors whose values the candidate repeats and the reference does not, by a sample."""
+    """Yield earlier tensors whose values the candidate repeats and the reference does not, by a sample.
+
+    Neither what was expected nor what the reference recorded may repeat them: a norm is its last product.
+    """
     sides = Sides.of(case)
     if sides.reference.size < _FEWEST_REPEATED:
         return
     flat = sampled_indices(sides.reference.size)
     candidate, allowed = sides.candidate.reshape(-1)[flat], sides.allowed.reshape(-1)[flat]
-    reference = sides.reference.reshape(-1)[flat]
+    right = [values.reshape(-1)[flat] for values in (sides.reference, case.reference)]
     for one in earlier_values(case):
         with np.errstate(invalid="ignore"):
             same = np.abs(candidate - one.candidate.reshape(-1)[flat]) <= allowed
-            rightly = np.abs(reference - one.reference.reshape(-1)[flat]) <= allowed
-        if same.all() and not rightly.all() and np.ptp(candidate.real) > 0:
+            rightly = [(np.abs(values - one.reference.reshape(-1)[flat]) <= allowed).all() for values in right]
+        if same.all() and not any(rightly) and np.ptp(candidate.real) > 0:
             yield one
 
 

@@ -100,10 +100,7 @@ class Rearranged(Hypothesis):
     """The values are those of the reference in another layout; subclasses say which."""
 
     def test(self, case: Case) -> Iterator[Explanation]:
-        found = case.shared.get("rearranged")
-        if found is None:
-            found = case.shared["rearranged"] = _explanations(case)
-        yield from (one for one in found if one.cause == self.code)
+        yield from (one for one in case.derived(_explanations) if one.cause == self.code)
 
 
 def _explanations(case: Case) -> list[Explanation]:

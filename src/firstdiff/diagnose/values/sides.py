@@ -105,14 +105,7 @@ class Sides:
     @staticmethod
     def of(case: Case) -> Sides:
         """Return the sides of a whole case; the same object on every call."""
-        found = case.shared.get("sides")
-        if not isinstance(found, Sides):
-            reference, candidate = case.expected, case.candidate
-            kind = np.result_type(reference, candidate)
-            reference, candidate = reference.astype(kind, copy=False), candidate.astype(kind, copy=False)
-            found = Sides(case, reference, candidate, case.floor.allowed, {})
-            case.shared["sides"] = found
-        return found
+        return case.derived(_sides_of)
 
     @property
     def ndim(self) -> int:
@@ -242,6 +235,13 @@ class Sides:
             np.asarray(patterns[axis].indices) if axis in patterns else np.arange(n) for axis, n in enumerate(shape)
         ]
         return np.ix_(*lines)
+
+
+def _sides_of(case: Case) -> Sides:
+    reference, candidate = case.expected, case.candidate
+    kind = np.result_type(reference, candidate)
+    reference, candidate = reference.astype(kind, copy=False), candidate.astype(kind, copy=False)
+    return Sides(case, reference, candidate, case.floor.allowed, {})
 
 
 def axis_words(axis: int, ndim: int) -> str:

@@ -152,10 +152,11 @@ class AttentionMask(_Softmax):
 
 
 def _probability_axes(case: Case) -> list[int]:
-    found = case.shared.get("probabilities")
-    if found is None:
-        found = case.shared["probabilities"] = sums_to_one(Sides.of(case).reference)
-    return list(found)
+    return case.derived(_axes_that_sum_to_one)
+
+
+def _axes_that_sum_to_one(case: Case) -> list[int]:
+    return sums_to_one(Sides.of(case).reference)
 
 
 def _centred_logarithms(values: np.ndarray, there: np.ndarray, axis: int) -> np.ndarray:
