@@ -37,7 +37,7 @@ export class InferenceState {
   }
 
   async show(model: Model): Promise<void> {
-    [this.model, this.table, this.run, this.checks, this.#files] = [model, null, null, [], []];
+    [this.model, this.table, this.run, this.other, this.checks, this.#files] = [model, null, null, null, [], []];
     for (const [index, { name }] of model.files.entries()) this.#files.push({ name, data: await inference.file(model.id, index) });
     this.log.say(`loaded ${model.name}: opset ${model.opset}, ${model.nodes} nodes, takes ${model.inputs.map(describe).join(", ") || "nothing"}`);
     for (const { name, bytes, digest } of model.files) this.log.say(`  ${name}: ${bytes} bytes, sha256 ${digest}`, true);
@@ -57,7 +57,7 @@ export class InferenceState {
   setTorch(path: string): Promise<void> {
     return this.#work("Reading the torch trace", async () => {
       this.model = await inference.torch(this.#opened().id, path);
-      if (this.run?.state === "done") await this.showTable(this.other);
+      if (this.run?.state === "done") await this.#showTable(this.other);
     });
   }
 
@@ -104,7 +104,7 @@ export class InferenceState {
     for (const line of run.left_out) this.log.say(line);
     this.model = await inference.model(id);
     if (prepared) return;
-    await this.showTable(null);
+    await this.#showTable(null);
     if (this.log.positions) this.#logPositions(outputs);
   }
 
@@ -116,10 +116,14 @@ export class InferenceState {
     this.log.say(`check ${check.name}: ${check.passed ? "ok" : "FAILED"}: ${check.text}`);
   }
 
-  async showTable(other: string | null): Promise<void> {
+  /** Puts another run of the model beside this one, or none. */
+  showBeside(other: string | null): Promise<void> {
+    return this.#work("Comparing", () => this.#showTable(other));
+  }
+
+  async #showTable(other: string | null): Promise<void> {
     if (!this.run) return;
-    this.other = other;
-    this.table = await inference.table(this.#opened().id, this.run.id, other);
+    [this.table, this.other] = [await inference.table(this.#opened().id, this.run.id, other), other];
     if (other) return; // the log has these lines already
     const { rows, first } = this.table;
     const row = first === null ? null : rows[first];
@@ -135,10 +139,14 @@ export class InferenceState {
 
   /** The whole comparison of Python's trace with the browser's, with causes. */
   async compare(): Promise<string | null> {
-    const [reference, candidate] = [this.model?.python?.path, this.run?.path];
-    if (!reference || !candidate) return null;
-    const entry = await store.compare({ kind: "pair", reference: { path: reference }, candidate: { path: candidate }, third: null, name: `${this.model?.name}: Python and browser`, options: {} });
-    return entry.id;
+    let id: string | null = null;
+    await this.#work("Comparing", async () => {
+      const [reference, candidate] = [this.model?.python?.path, this.run?.path];
+      if (!reference || !candidate) throw new Error("There is nothing to compare: Python could not run the model.");
+      const entry = await store.compare({ kind: "pair", reference: { path: reference }, candidate: { path: candidate }, third: null, name: `${this.model?.name}: Python and browser`, options: {} });
+      id = entry.id;
+    });
+    return id;
   }
 
   #logPositions(outputs: ReadonlyMap<string, Tensor>): void {
