@@ -45,6 +45,17 @@ def test_a_compiled_model_is_recorded_from_outside(compiler: Any, tmp_path: Path
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs, "nothing was compiled again"
 
 
+def test_an_exported_model_is_recorded_from_outside(tmp_path: Path) -> None:
+    x = torch.ones(2, 3)
+    model = torch.export.export(net().eval(), (x,)).module()
+    with pytest.warns(CaptureWarning, match="root is one exported graph, so only what goes in and what comes out"):
+        trace = captured(model, tmp_path / "t", x)
+    assert keys(trace) == ["0.weight:param", "0.bias:param", "root:in.0", "root"]
+    assert line(trace, "root")["attrs"]["exported"] is True
+    traced = torch.fx.symbolic_trace(net())  # its graph calls modules, which hooks see
+    assert "0" in keys(captured(traced, tmp_path / "fx", x))
+
+
 def test_a_part_compiled_in_place_is_recorded_from_outside(compiler: Any, tmp_path: Path) -> None:
     inner = net()
     inner.compile(backend="eager")

@@ -1,15 +1,12 @@
 """Rewrites inside a module: set apart if the module's outputs agree, counted as differences otherwise."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import firstdiff as fd
-from firstdiff.reports.outline import other_rows
-from firstdiff.reports.sentences import summary
 from firstdiff.schema import Comparison
 
 torch = pytest.importorskip("torch")
@@ -177,15 +174,62 @@ def test_functions_of_one_name_that_do_other_things_are_set_apart(tmp_path: Path
     assert fd.compare(tmp_path / "product.trace", tmp_path / "quotient.trace").verdict == verdict
 
 
-def test_weights_that_one_side_did_not_record_do_not_count(eager: Path, tmp_path: Path) -> None:
-    few = recorded(tmp_path / "few.trace", fused=False, params="none")
-    for sides in ((few, eager), (eager, few)):
-        comparison = fd.compare(*sides, strict_functions=True)
+class Masked(torch.nn.Module):  # type: ignore[misc]
+    """A model that makes its own mask and positions where it is given none; `deaf` ignores what it is given."""
+
+    def __init__(self, *, cast: bool = False, deaf: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.embed = torch.nn.Embedding(10, 16)
+        self.places = torch.nn.Embedding(10, 16)
+        self.block = Block(fused=False)
+        self.cast, self.deaf = cast, deaf
+
+    def forward(self, ids: Any, mask: Any = None, positions: Any = None) -> Any:
+        if mask is None or self.deaf:
+            mask = torch.ones_like(ids)
+        if positions is None or self.deaf:
+            positions = torch.arange(ids.shape[1])[None]
+        seen = mask.to(torch.float32) if self.cast else torch.mul(mask, 1.0)
+        hidden = torch.mul(1.0 - seen, -1e9)[:, None, :]
+        return self.block(self.embed(ids) + self.places(positions), hidden)[0]
+
+
+IDS = torch.tensor([[5, 9, 2, 7, 4, 8]])
+SEEN = torch.tensor([[1, 1, 1, 1, 1, 0]])
+
+
+def masked(path: Path, *given: Any, **options: Any) -> Path:
+    with torch.no_grad(), fd.capture(model := Masked(**options).eval(), path):
+        model(IDS, *given)
+    return path
+
+
+@pytest.mark.parametrize("cast", [False, True])
+def test_what_one_side_is_given_and_the_other_makes_by_itself_is_set_apart(tmp_path: Path, *, cast: bool) -> None:
+    alone = masked(tmp_path / "alone.trace", cast=cast)
+    given = masked(tmp_path / "given.trace", torch.ones_like(IDS), torch.arange(6)[None], cast=cast)
+    for sides in ((alone, given), (given, alone)):
+        comparison = fd.compare(*sides)
         assert comparison.verdict == "match"
-        assert comparison.summary.rewritten == 6
-    assert "6 weights not compared" in summary(comparison)
-    advice = "which the candidate did not record; capture with params='all' to compare them"
-    assert any(advice in line for line in other_rows(comparison))
-    trace = fd.open_trace(few)
-    silent = replace(trace, header={**trace.header, "left_out": ["head.weight"]})
-    assert fd.compare(eager, silent).summary.missing == 5
+        assert {key for key, status in statuses(comparison).items() if status == "rewritten"} >= {
+            "root:in.1",
+            "root:in.2",
+        }
+        assert fd.compare(*sides, strict_functions=True).verdict == "mismatch"
+
+
+@pytest.mark.parametrize("cast", [False, True])
+@pytest.mark.parametrize("given", [(SEEN,), (None, torch.arange(6)[None] + 1)])
+def test_another_mask_or_position_than_the_models_own_counts(
+    tmp_path: Path, given: tuple[Any, ...], *, cast: bool
+) -> None:
+    alone = masked(tmp_path / "alone.trace", cast=cast)
+    other = masked(tmp_path / "other.trace", *given, cast=cast)
+    comparison = fd.compare(alone, other)
+    assert comparison.verdict == "mismatch"
+    assert comparison.summary.mismatch
+    assert comparison.summary.extra
+    # the same, seen by a model that ignores what it is given, has no row to be excused by
+    deaf = fd.compare(other, masked(tmp_path / "deaf.trace", *given, cast=cast, deaf=True))
+    assert deaf.verdict == "mismatch"

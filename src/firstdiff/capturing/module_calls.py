@@ -127,8 +127,8 @@ class ModuleCalls:
         attrs = node.attributes() | _autocast(tensors[0][1])
         if frame.scalars:
             attrs["args"] = frame.scalars
-        if node.kind == "compiled":
-            attrs["compiled"] = True
+        if node.kind in ("compiled", "exported"):
+            attrs[node.kind] = True
         for slot, tensor in tensors:
             self._recorder.write(tensor, frame.place, "output", slot, attrs=attrs)
             if self._on_output is not None:
@@ -202,7 +202,7 @@ class ModuleHooks:
         shielded: Callable[[Callable[[], object]], None],
         around_compiled: Callable[[bool], None],
     ) -> None:
-        self._nodes = {node.module: node for node in nodes if node.kind in ("watched", "compiled")}
+        self._nodes = {node.module: node for node in nodes if node.kind in ("watched", "compiled", "exported")}
         self._watcher = watcher
         self._frames = frames
         self._shielded = shielded

@@ -14,9 +14,9 @@ from firstdiff.trace import Role
 if TYPE_CHECKING:
     import torch
 
-# watched: hooks see calls; compiled: only the outside of it runs as Python; inside: part of a compiled one;
+# watched: hooks see calls; compiled, exported: hooks see only the outside of it; inside: part of one of these;
 # scripted: takes no hooks; wrapper: stands for the module within
-Kind = Literal["watched", "compiled", "inside", "scripted", "wrapper"]
+Kind = Literal["watched", "compiled", "exported", "inside", "scripted", "wrapper"]
 
 _INNER = ("_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 _PARALLEL = ("DistributedDataParallel", "DataParallel")
@@ -71,7 +71,7 @@ def _walk(module: torch.nn.Module, name: str, root: str, inside: bool, seen: set
         return
     for child_name, child in _children(module):
         path = f"{name}.{child_name}" if name else child_name
-        yield from _walk(child, path, root, inside or kind in ("compiled", "scripted"), seen)
+        yield from _walk(child, path, root, inside or kind in ("compiled", "exported", "scripted"), seen)
 
 
 def _kind_of(module: torch.nn.Module, inside: bool) -> Kind:
@@ -83,7 +83,19 @@ def _kind_of(module: torch.nn.Module, inside: bool) -> Kind:
         return "scripted"
     if "_orig_mod" in module._modules or module._compiled_call_impl is not None:
         return "compiled"
+    if _is_exported(module):
+        return "exported"
     return "watched" if _inner(module) is None else "wrapper"
+
+
+def _is_exported(module: torch.nn.Module) -> bool:
+    """True for the one graph of aten operators that torch.export makes of a model: it calls no modules to speak of."""
+    import torch
+
+    if not isinstance(module, torch.fx.GraphModule):
+        return False
+    targets = [node.target for node in module.graph.nodes if node.op == "call_function"]
+    return any(isinstance(target, torch._ops.OpOverload) for target in targets)
 
 
 def _inner(module: torch.nn.Module) -> torch.nn.Module | None:

@@ -57,6 +57,7 @@ class CaptureWarning(UserWarning):
 def limits_of(nodes: Sequence[Node]) -> list[str]:
     """Return one warning for each kind of limit found."""
     compiled = [node.name for node in nodes if node.kind == "compiled"]
+    exported = [node.name for node in nodes if node.kind == "exported"]
     scripted = [node.name for node in nodes if node.kind == "scripted"]
     fused = _fused(nodes)
     found = []
@@ -64,6 +65,11 @@ def limits_of(nodes: Sequence[Node]) -> list[str]:
         found.append(
             f"{_listed(compiled)} is compiled, so only what goes in and what comes out is recorded; "
             "capture the model without torch.compile to see inside"
+        )
+    if exported:
+        found.append(
+            f"{_listed(exported)} is one exported graph, so only what goes in and what comes out is recorded; "
+            "export with preserve_module_call_signature and capture torch.export.unflatten(…) to see inside"
         )
     if scripted:
         found.append(f"{_listed(scripted)} is TorchScript, which takes no hooks, and is not recorded")

@@ -95,7 +95,7 @@ class Watch:
 
     def _root(self) -> Node:
         """The module whose calls are the steps: the first that takes hooks."""
-        return next(node for node in self.nodes if node.kind in ("watched", "compiled"))
+        return next(node for node in self.nodes if node.kind in ("watched", "compiled", "exported"))
 
     def _record_parameters(self) -> None:
         held = held_tensors(self.nodes, self.root.name)

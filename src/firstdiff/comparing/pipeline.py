@@ -15,12 +15,13 @@ from firstdiff.comparing.options import Effort, EngineChoice, LayoutMode, Option
 from firstdiff.comparing.padding import accept_counted_tokens, leave_out_padding
 from firstdiff.comparing.pair_comparison import LayoutFinding, PairComparison
 from firstdiff.comparing.progress import OnProgress, Progress, Stage
-from firstdiff.comparing.rewritten import accept_rearranged_inputs, set_apart_rewritten, set_apart_unrecorded
+from firstdiff.comparing.rewritten import accept_rearranged_inputs, set_apart_rewritten
 from firstdiff.comparing.rewritten_graph import set_apart_rewritten_values
 from firstdiff.comparing.rows import MatchedPair, index_named, matched_pairs, row_named
 from firstdiff.comparing.settling import is_found_alone
 from firstdiff.comparing.summary import NOTHING_FOUND, THE_SAME, Findings, comparison_of, is_same_file
 from firstdiff.comparing.token_rows import with_tokens
+from firstdiff.comparing.unrecorded import set_apart_closed, set_apart_unrecorded_weights
 from firstdiff.errors import UsageError
 from firstdiff.locate import (
     Located,
@@ -172,7 +173,7 @@ class _Run:
         if self._options.layout.mode != "strict":
             rows = accept_rearranged_inputs(rows)
         rows = accept_counted_tokens(matched, leave_out_padding(comparison, matched, rows))
-        rows = set_apart_unrecorded(sides, rows)
+        rows = set_apart_unrecorded_weights(sides, rows)
         self._timed("measure")
         located, findings = _located_by_order(rows), NOTHING_FOUND
         try:
@@ -220,10 +221,12 @@ class _Run:
         """Judge rows beside what came before them, then name where the runs part."""
         judging = Judging(sides, self._control, rows, self._options)
         judged = judging.judged(rows)
+        about_closed: tuple[Note, ...] = ()
         if not self._options.strict_functions:
             apart = set_apart_rewritten(sides, matched, judged.rows)
             apart = set_apart_rewritten_values(sides, matched, apart)
-            apart = set_apart_moved_scales(sides[0], apart)
+            closed = set_apart_closed(sides, set_apart_moved_scales(sides[0], apart))
+            apart, about_closed = closed.rows, closed.notes
             kept = [
                 new if new.status == "rewritten" and not is_found_alone(old) else measured
                 for measured, old, new in zip(rows, judged.rows, apart, strict=True)
@@ -235,7 +238,7 @@ class _Run:
         located = locate(graph, order=paired.reference.order, replays=replays)
         alone = isolate(graph, replays) if self._options.isolate else judged.isolated
         pairs = (replace(pair, isolated=known) for pair, known in zip(located.pairs, alone, strict=True))
-        located = replace(located, pairs=tuple(pairs), notes=(*located.notes, *judged.notes))
+        located = replace(located, pairs=tuple(pairs), notes=(*located.notes, *judged.notes, *about_closed))
         return judged.rows, located, graph, replays
 
     def _find(

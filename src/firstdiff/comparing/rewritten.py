@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal, final
 
 from firstdiff.comparing.rows import MatchedPair
+from firstdiff.dtypes import kind_of
 from firstdiff.locate import Call, Calls, MeasuredPair
 from firstdiff.locate.row import EVIDENCE_ONLY
 from firstdiff.trace import Record, Trace
@@ -56,26 +57,6 @@ def _call(row: MeasuredPair) -> tuple[object, ...]:
     return row.name, row.record.call if row.record else 0, row.step, row.rank
 
 
-def set_apart_unrecorded(traces: tuple[Trace, Trace], rows: Sequence[MeasuredPair]) -> list[MeasuredPair]:
-    """Give weights of one side the status `rewritten` that the other has, too, but did not record.
-
-    A model in fp32 may be too large to record its weights where the same in bf16 is not.
-    """
-    left_out = [frozenset(map(str, trace.header.get("left_out") or ())) for trace in traces]
-    if not any(left_out):
-        return list(rows)
-    return [_unrecorded(row, left_out) for row in rows]
-
-
-def _unrecorded(row: MeasuredPair, left_out: Sequence[frozenset[str]]) -> MeasuredPair:
-    if not row.is_evidence or row.status not in _LONE:
-        return row
-    other = 1 - _LONE.index(row.status)
-    if row.name not in left_out[other]:
-        return row
-    return replace(row, status="rewritten", reason=f"not compared: the {_SIDES[other]} did not record it")
-
-
 def set_apart_rewritten(
     traces: tuple[Trace, Trace], matched: Sequence[MatchedPair], rows: Sequence[MeasuredPair]
 ) -> list[MeasuredPair]:
@@ -93,9 +74,13 @@ def set_apart_rewritten(
             continue
         if row.status in _LONE:
             side = sides[_LONE.index(row.status)]
-            module = side.excusing(side.place_of[row.index])
+            place = side.place_of[row.index]
+            module = side.excusing(place)
             if module is not None:
                 reason = f"only the {side.name} has it: {_agrees(module)}"
+                found[row.index] = replace(row, status="rewritten", reason=reason)
+            elif side.is_made_by_the_other(place):
+                reason = f"only the {side.name} was given it: what the other makes by itself instead leads to the same"
                 found[row.index] = replace(row, status="rewritten", reason=reason)
         elif row.status == "mismatch" and _is_other_function(row, sides):
             modules = [side.excusing(side.place_of[row.index]) for side in sides]
@@ -184,6 +169,36 @@ class _Side:
             return outer.name if self._agrees(outer) else self._function_with_output(record, call)
         return call.name if self._agrees(call) else None
 
+    def is_made_by_the_other(self, place: int) -> bool:
+        """True for an input of the model, such as a mask or positions, that the other side makes by itself."""
+        if self._tensors[place].record.role != "input" or self._around(place) is not None:
+            return False
+        use = self._use_of_input(place)
+        return use == "matches" or (use == "unseen" and self._agrees(self._calls.of(place)))
+
+    def _use_of_input(self, place: int) -> Literal["matches", "differs", "unseen"]:
+        """Return what became of an input of the model that only this side was given.
+
+        A mask that is cast before it is used leaves no record of its use; for any but whole numbers that is not enough.
+        """
+        waiting, seen, compared = [place], {place}, False
+        while waiting:
+            for user in self._users(waiting.pop()):
+                if self._status(user) == "match":
+                    compared = True
+                elif not self._is_lone(user) or not self._only_passes_on(user):
+                    return "differs"
+                elif user not in seen:
+                    seen.add(user)
+                    waiting.append(user)
+        source = self._tensors[place].source
+        whole = source is not None and kind_of(source.dtype) in ("int", "bool")
+        return "matches" if compared else "unseen" if whole else "differs"
+
+    def _only_passes_on(self, place: int) -> bool:
+        record = self._tensors[place].record
+        return record.is_function or record.role == "input"
+
     def sources(self, row: int) -> set[int] | None:
         """Return the rows that a tensor was made of; None where its record does not tell."""
         record = self._tensors[self.place_of[row]].record
@@ -227,17 +242,21 @@ class _Side:
         if not lone:
             return True
         outer = self._around(places[0])
-        unused = all(self._is_unused(place) for place in lone if place in call.outputs)
-        return outer is not None and unused and self._agrees(outer)
+        if outer is None:
+            return all(place in call.inputs and self._use_of_input(place) != "differs" for place in lone)
+        return all(self._is_unused(place) for place in lone if place in call.outputs) and self._agrees(outer)
 
     def _is_unused(self, place: int) -> bool:
         """True if all that was made of a tensor was compared and matches, or is a function of this side alone."""
-        record = self._tensors[place].record
-        consumers = () if record.seq is None else self._consumers.get((record.rank, record.seq), ())
         return all(
             self._status(at) == "match" or (self._is_lone(at) and self._tensors[at].record.is_function)
-            for at in consumers
+            for at in self._users(place)
         )
+
+    def _users(self, place: int) -> Sequence[int]:
+        """Return the tensors that are, or were made of, this one."""
+        record = self._tensors[place].record
+        return () if record.seq is None else self._consumers.get((record.rank, record.seq), ())
 
     def _is_lone(self, place: int) -> bool:
         return self._status(place) in _LONE

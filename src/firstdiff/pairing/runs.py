@@ -114,7 +114,8 @@ def _without_padding(reference: Side, candidate: Side) -> Findings | None:
     values = [(values_of(reference, place), values_of(candidate, other)) for place, other in given]
     known = [(one, other) for one, other in values if one is not None and other is not None]
     for flip in (False, True):
-        found = _padded([two[::-1] if flip else two for two in known])
+        masks = _lone_masks(*(candidate, reference) if flip else (reference, candidate))
+        found = _padded([two[::-1] if flip else two for two in known], masks)
         if found is None:
             continue
         proposals = []
@@ -132,8 +133,19 @@ def _without_padding(reference: Side, candidate: Side) -> Findings | None:
     return None
 
 
-def _padded(given: Sequence[tuple[np.ndarray, np.ndarray]]) -> _Padded | None:
-    """Find a text in a batch by all ids given to the model; the first of each two is the text's."""
+def _lone_masks(text: Side, padded: Side) -> list[np.ndarray]:
+    """Return what only the model that ran padding was given: a text without any needs no mask."""
+    known = set(text.keys)
+    places = [place for place in padded.free if _is_given(padded, place) and padded.keys[place] not in known]
+    values = (values_of(padded, place) for place in places if is_index(padded, place))
+    return [mask for mask in values if mask is not None]
+
+
+def _padded(given: Sequence[tuple[np.ndarray, np.ndarray]], masks: Sequence[np.ndarray] = ()) -> _Padded | None:
+    """Find a text in a batch by all ids given to the model; the first of each two is the text's.
+
+    masks: what only the batch has
+    """
     shapes = {(small.shape, large.shape) for small, large in given if small.ndim == large.ndim == 2}
     longer = [(small, large) for small, large in shapes if small[0] == 1 and small[1] < large[1]]
     if len(longer) != 1:
@@ -142,7 +154,8 @@ def _padded(given: Sequence[tuple[np.ndarray, np.ndarray]]) -> _Padded | None:
     ids = [(small[0], large) for small, large in given if (small.shape, large.shape) == longer[0]]
     if not any(np.ptp(text) > 1 for text, _ in ids):
         return None
-    for mask in (large for _, large in ids if np.isin(large, (0, 1)).all()):
+    alone = [mask for mask in masks if mask.shape == longer[0][1]]
+    for mask in (large for large in (*(large for _, large in ids), *alone) if np.isin(large, (0, 1)).all()):
         for row in range(count):
             kept = np.flatnonzero(mask[row])
             if kept.size != tokens or kept[-1] - kept[0] + 1 != tokens:
