@@ -94,14 +94,27 @@ def _export(
                     raise
         written = exported.model.opset_imports.get("")
         if opset is not None and written != opset:
-            raise UsageError(
-                f"torch exports this model to opset {written}, not {opset}; "
-                "export it yourself and give the file with --onnx"
-            )
+            _export_by_tracing(model, args, kwargs, path, opset, written)
+            return ModuleValues()  # the names of its nodes tell the modules
         exported.save(str(path), external_data=True)
     program = exported.exported_program or program
     outputs = {entry.fqn: _names(entry.signature.outputs) for entry in _signed(program)}
     return ModuleValues(outputs, inputs, program)
+
+
+def _export_by_tracing(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path, opset: int, written: int
+) -> None:
+    """Write a model with torch's older exporter, which knows opsets that the newer one cannot convert to."""
+    import torch
+
+    try:
+        torch.onnx.export(model, args, str(path), kwargs=kwargs, dynamo=False, opset_version=opset)
+    except Exception as error:  # torch has many ways to refuse
+        raise UsageError(
+            f"torch exports this model to opset {written}, not {opset}; "
+            "export it yourself and give the file with --onnx"
+        ) from error
 
 
 def _program_of(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
