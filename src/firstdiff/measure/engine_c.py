@@ -11,6 +11,7 @@ from typing import final
 
 import numpy as np
 
+from firstdiff import memory
 from firstdiff.measure import library as c
 from firstdiff.measure.accumulator import Accumulator, Moments, NonFinite
 from firstdiff.measure.envelope import Cells
@@ -173,10 +174,13 @@ def _moments(side: c.Side) -> Moments:
 
 
 def gather(plan: PairPlan, stretches: list[Bounds]) -> Callable[[int, int], Stretch]:
-    """Prepare the tables of all stretches in one piece: fresh memory for each would take as long as the scan."""
+    """Prepare the tables of all stretches in one piece, in memory that was used before: fresh memory takes as long as
+    the scan.
+    """
     channels = _channel_room(plan)
     ends = [0, *accumulate(plan.rows.groups(start, stop)[1] * FIGURES + channels for start, stop in stretches)]
-    sums = np.zeros(ends[-1])
+    sums = memory.empty((ends[-1],), np.dtype(np.float64))
+    sums.fill(0)
     places = {start: slice(*ends[at : at + 2]) for at, (start, _) in enumerate(stretches)}
 
     def begin(start: int, _: int) -> Stretch:
