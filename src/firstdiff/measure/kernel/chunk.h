@@ -35,6 +35,13 @@ static inline NAME(Vector) NAME(over)(const NAME(Lines) *lines, NAME(Vector) siz
     return NAME(fused)(difference, NAME(every)(SCALE), -floor);
 }
 
+/* True where a difference is over the lines, at r = 0 only if it is larger than any seen there before. */
+static inline NAME(Mask) NAME(is_new)(const NAME(Lines) *lines, NAME(Vector) x, NAME(Vector) difference)
+{
+    NAME(Vector) size = NAME(absolute)(x), d = NAME(absolute)(difference);
+    return (NAME(over)(lines, size, d) > 0) & ~((x == 0) & (d <= lines->at_zero));
+}
+
 typedef struct {
     NAME(Vector) r, rr, d, dd, rd, abs, top, low, high, least;
 } NAME(Lanes);
@@ -55,13 +62,6 @@ static inline void NAME(add_to_extremes)(NAME(Lanes) *lanes, NAME(Vector) x, NAM
     lanes->low = NAME(smaller)(x, lanes->low);
     lanes->high = NAME(larger)(x, lanes->high);
     lanes->least = NAME(smaller)(NAME(absolute)(x), lanes->least);
-}
-
-/* The same for points at which r may be 0: there the lines are, but a difference seen before is nothing new. */
-static inline NAME(Mask) NAME(is_new)(const NAME(Lines) *lines, NAME(Vector) x, NAME(Vector) difference)
-{
-    NAME(Vector) size = NAME(absolute)(x), d = NAME(absolute)(difference);
-    return (NAME(over)(lines, size, d) > 0) & ~((x == 0) & (d <= lines->at_zero));
 }
 
 /* A bit for every strip of a whole block that holds points over the lines. */

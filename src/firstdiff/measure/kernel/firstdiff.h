@@ -22,7 +22,8 @@ enum { COUNT, SUM_R, SUM_RR, SUM_D, SUM_DD, SUM_RD, LARGEST, FIGURES }; /* of a 
 #define BIN_BITS 5        /* of a float64's fraction tell bins apart: 32 of them an octave */
 #define BIN_SHIFT (52 - BIN_BITS)
 
-/* One side, over its own finite elements. `spread` is the sum of squared deviations from the mean. */
+/* One side, over its own finite elements. `spread` is the sum of squared deviations from the mean; `whole` is 1 while
+ * every value is a whole number. */
 typedef struct {
     int64_t count, nan, inf, whole;
     double mean, spread, low, high;
@@ -61,7 +62,10 @@ typedef struct {
     uint16_t *used;
 } Plan;
 
-/* What is gathered of a stretch; all sums are over the elements that are finite on both sides. */
+/* What is gathered of a stretch; all sums are over the elements that are finite on both sides.
+ * r, c, d: reference, candidate, and d = c - r; two letters: the sum of their products; abs: that of |d|
+ * rest: the sum of squares of what is left of c without its part along r
+ * conflicting: NaN or infinities that the other side has not; first_…: index of the first in the tensor, or -1 */
 typedef struct {
     Side reference, candidate;
     Hull hull;

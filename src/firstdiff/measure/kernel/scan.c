@@ -13,7 +13,7 @@
 
 #include "firstdiff.h"
 
-#define PAUSE 7
+#define PAUSE 7 /* chunks for which float is not tried after one that it failed */
 #define STILL_CACHED 8192  /* elements after which the points are taken from what was just read */
 #define FAR 0.01 /* of |r|^2: a larger difference says less about the candidate than the candidate itself */
 
@@ -29,7 +29,7 @@
 #define PUBLIC __attribute__((visibility("default")))
 #endif
 
-#define CHORDS 4
+#define CHORDS 4 /* of the curve, that every point is held to */
 
 static const double ONES[4] = {1, 1, 1, 1};
 
