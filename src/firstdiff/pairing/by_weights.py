@@ -1,20 +1,21 @@
-"""Pair what modules compute by the weights they hold: equal weights make two modules one, whatever their names.
+"""Pair what is computed with weights: equal weights make two calls one, whatever their names.
 
-An error changes what is computed, hardly ever the weights: they still say which module is which where values do not.
+An error changes what is computed, hardly ever the weights: they still say which call is which where values do not.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import final
 
 from firstdiff.pairing.agreement import Agreement
-from firstdiff.pairing.by_value import are_one_kind, equal_values, inputs_of_pairs
+from firstdiff.pairing.by_value import equal_values, inputs_of_pairs
 from firstdiff.pairing.fused_weights import Places, fused_weights
-from firstdiff.pairing.sequence import increasing
+from firstdiff.pairing.sequence import Two
 from firstdiff.pairing.strategy import Findings, Proposal, Side, Situation, Strategy
+from firstdiff.pairing.weight_uses import Use, WeightUses, are_one_operation
 
 _CONFIDENCE = 0.85
 _WHY = "the same weights"
@@ -23,18 +24,18 @@ _WEIGHTS = frozenset({"param", "buffer"})
 
 
 def _propose(situation: Situation) -> Findings:
-    """Pair weights that hold equal values, then the outputs and inputs of the modules that they make one."""
+    """Pair weights that hold equal values, then the outputs and inputs of the calls that they make one."""
     alone = _weights_alone(situation)
     weights = equal_values(alone)
-    modules = _Modules(situation)
-    outputs = list(modules.outputs(weights))
+    calls = _Calls(situation)
+    outputs = list(calls.outputs(weights))
     known = [one for one in weights if one.confidence >= situation.options.min_confidence]
     reference = alone.reference.without({at for one in known for at in one.reference})
     candidate = alone.candidate.without({at for one in known for at in one.candidate})
     for whole, parts in fused_weights(candidate, reference):
-        outputs += modules.fused(parts, (whole,))
+        outputs += calls.fused(parts, (whole,))
     for whole, parts in fused_weights(reference, candidate):
-        outputs += modules.fused((whole,), parts)
+        outputs += calls.fused((whole,), parts)
     return Findings([*weights, *outputs, *inputs_of_pairs(situation, outputs)])
 
 
@@ -49,86 +50,91 @@ def _weights_alone(situation: Situation) -> Situation:
 
 
 @final
-class _Modules:
-    """The modules of both sides by their names, with their weights and what their calls give."""
+class _Calls:
+    """The calls of both sides by the weights that take part in them."""
 
     def __init__(self, situation: Situation) -> None:
         self._situation = situation
         self._sides = situation.reference, situation.candidate
         self._free = tuple(frozenset(side.free) for side in self._sides)
-        self._tensors = tuple(_by_module(side) for side in self._sides)
+        self._uses = WeightUses(situation.reference), WeightUses(situation.candidate)
 
     def outputs(self, weights: Iterable[Proposal]) -> Iterator[Proposal]:
-        """Yield outputs of modules that hold the same weights, are called equally often and keep their order."""
-        found = []
-        for module, other in self._same_weights(weights).items():
-            ours, theirs = (_calls(of[name]) for of, name in zip(self._tensors, (module, other), strict=True))
-            if ours.keys() != theirs.keys():
-                continue  # one side uses the module more often, so that the number of a call says nothing
-            pairs = ((place, theirs[call]) for call, place in ours.items())
-            found += [pair for pair in pairs if self._are_free(pair) and are_one_kind(self._situation, *pair)]
-        keys = self._sides[0].keys
-        in_order = set(
-            increasing([*(pair for pair in self._situation.anchors if keys[pair[0]].role == "output"), *found])
-        )
-        for place, partner in found:
-            if (place, partner) in in_order:
-                yield Proposal((place,), (partner,), _CONFIDENCE, why=_WHY)
+        """Yield outputs of calls that the same weights take part in, equally often and in order."""
+        partner_of = self._same_weights(weights)
+        weight_of = {other: place for place, other in partner_of.items()}
+        found = set()
+        for weight, partner in partner_of.items():
+            for use, other in self._one_by_one(weight, partner):
+                ours = self._uses[0].completed(use, _partners(other, weight_of))
+                theirs = self._uses[1].completed(other, _partners(use, partner_of))
+                if ours is not None and theirs is not None and are_one_operation(ours, theirs):
+                    found.add((ours.output, theirs.output))
+        for pair in _one_to_one(found):
+            if self._are_free(pair):
+                yield Proposal(pair[:1], pair[1:], _CONFIDENCE, why=_WHY)
+
+    def _one_by_one(self, weight: int, partner: int) -> Iterator[tuple[Use, Use]]:
+        """Yield the calls of two weights in turn; where one is used more often, the turn says nothing."""
+        ours, theirs = self._uses[0].of(weight), self._uses[1].of(partner)
+        kinds = {use.kind for use in ours} & {use.kind for use in theirs}
+        if len(ours) == len(theirs) == 1:
+            yield ours[0], theirs[0]
+            return
+        for kind in kinds - {None}:
+            mine, yours = ([use for use in uses if use.kind == kind] for uses in (ours, theirs))
+            runs = [[(use.step, use.rank) for use in uses] for uses in (mine, yours)]
+            if runs[0] == runs[1]:
+                yield from zip(mine, yours, strict=True)
 
     def fused(self, ours: Places, theirs: Places) -> Iterator[Proposal]:
-        """Yield weights, biases and outputs of modules one of which does the work of several."""
+        """Yield weights, biases and outputs of calls one of which does the work of several."""
         yield Proposal(ours, theirs, _CONFIDENCE, why=_FUSED)
-        tensors = []
-        for side, known, places in zip(self._sides, self._tensors, (ours, theirs), strict=True):
-            modules = [known[_module(side.keys[place].name)] for place in places]
-            kinds = set.intersection(*(set(of) for of in modules))
-            tensors.append({kind: tuple(of[kind] for of in modules) for kind in kinds})
-        for kind in tensors[0].keys() & tensors[1].keys() - {"weight"}:
-            mine, yours = tensors[0][kind], tensors[1][kind]
-            same_size = self._sides[0].size(mine) == self._sides[1].size(yours)
-            if same_size and self._free[0].issuperset(mine) and self._free[1].issuperset(yours):
-                yield Proposal(mine, yours, _CONFIDENCE, why=_FUSED)
+        uses = [[of.of(place) for place in places] for of, places in zip(self._uses, (ours, theirs), strict=True)]
+        counts = {len(one) for several in uses for one in several}
+        if len(counts) > 1:
+            return
+        for number in range(min(counts)):
+            mine, yours = ([one[number] for one in several] for several in uses)
+            yield from self._fused_places([use.output for use in mine], [use.output for use in yours])
+            if number == 0:
+                slots = set.intersection(*(set(use.weights) for use in (*mine, *yours))) - {"weight"}
+                for slot in sorted(slots):
+                    places = ([use.weights[slot] for use in several] for several in (mine, yours))
+                    yield from self._fused_places(*places)
 
-    def _same_weights(self, weights: Iterable[Proposal]) -> Mapping[str, str]:
-        """Return the modules that hold the same weights, one to one."""
-        (ours, theirs), agree = (side.keys for side in self._sides), Agreement(self._situation)
-        sure = (one for one in weights if self._is_sure(one))
-        known = [*self._situation.anchors, *((one.reference[0], one.candidate[0]) for one in sure)]
-        pairs = {
-            (_module(ours[place].name), _module(theirs[other].name))
-            for place, other in known
-            if ours[place].role in _WEIGHTS and agree(place, other)
-        }
-        often = [Counter(pair[side] for pair in pairs) for side in (0, 1)]
-        return {one: other for one, other in pairs if one and other and often[0][one] == often[1][other] == 1}
+    def _fused_places(self, ours: Iterable[int], theirs: Iterable[int]) -> Iterator[Proposal]:
+        mine, yours = tuple(ours), tuple(theirs)
+        same_size = self._sides[0].size(mine) == self._sides[1].size(yours)
+        if same_size and self._free[0].issuperset(mine) and self._free[1].issuperset(yours):
+            yield Proposal(mine, yours, _CONFIDENCE, why=_FUSED)
+
+    def _same_weights(self, weights: Iterable[Proposal]) -> dict[int, int]:
+        """Return which weight of the candidate holds the values of one of the reference."""
+        agree = Agreement(self._situation)
+        sure = ((one.reference[0], one.candidate[0]) for one in weights if self._is_sure(one))
+        keys = self._sides[0].keys
+        known = (pair for pair in (*self._situation.anchors, *sure) if keys[pair[0]].role in _WEIGHTS)
+        return {place: other for place, other in known if agree(place, other)}
 
     def _is_sure(self, one: Proposal) -> bool:
         return one.confidence >= self._situation.options.min_confidence and not one.alternatives
 
-    def _are_free(self, pair: tuple[int, int]) -> bool:
+    def _are_free(self, pair: Two) -> bool:
         place, other = pair
         same_size = self._sides[0].sizes[place] == self._sides[1].sizes[other]
         return same_size and place in self._free[0] and other in self._free[1]
 
 
-def _module(weight: str) -> str:
-    return weight.rpartition(".")[0]
+def _partners(use: Use, partner_of: Mapping[int, int]) -> set[int]:
+    return {partner_of[weight] for weight in use.weights.values() if weight in partner_of}
 
 
-def _by_module(side: Side) -> dict[str, dict[Hashable, int]]:
-    """Places of tensors by their module: weights by their names in it, what it gives by the call."""
-    found: dict[str, dict[Hashable, int]] = defaultdict(dict)
-    for place, key in enumerate(side.keys):
-        if key.role in _WEIGHTS:
-            module, _, name = key.name.rpartition(".")
-            found[module][name] = place
-        elif key.role == "output" and key.slot == "0" and not side.tensor(place).record.is_function:
-            found[key.name][key.call, key.step, key.rank] = place
-    return found
-
-
-def _calls(tensors: Mapping[Hashable, int]) -> dict[Hashable, int]:
-    return {call: place for call, place in tensors.items() if isinstance(call, tuple)}
+def _one_to_one(pairs: Iterable[Two]) -> list[Two]:
+    """Return pairs of which no other speaks for another partner."""
+    found = sorted(pairs)
+    often = [Counter(pair[side] for pair in found) for side in (0, 1)]
+    return [pair for pair in found if often[0][pair[0]] == often[1][pair[1]] == 1]
 
 
 STRATEGY = Strategy("content", 38, _propose)

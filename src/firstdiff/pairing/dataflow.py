@@ -14,6 +14,7 @@ import numpy as np
 from firstdiff.errors import ReadError
 from firstdiff.pairing.generated_names import is_telling
 from firstdiff.pairing.strategy import Proposal, Side, Situation
+from firstdiff.pairing.weight_uses import WeightUses
 from firstdiff.trace import Record
 
 _EXECUTED = frozenset({"input", "output"})
@@ -47,6 +48,38 @@ class Dataflow:
                 found.add(place)
                 waiting += self._fed[place]
         return found
+
+    def sources(self, place: int) -> list[int]:
+        """Return what a tensor is computed from directly."""
+        return self._fed[place]
+
+    @cached_property
+    def users(self) -> list[list[int]]:
+        """What is computed directly from each tensor; what is handed down leads to what is made of it there."""
+        found: list[list[int]] = [[] for _ in self._records]
+        handed_down: dict[int, list[int]] = defaultdict(list)
+        for place, record in enumerate(self._records):
+            if record is None:
+                continue
+            sources = self._fed[place]
+            for source in sources if record.role == "input" or record.is_function else self._results(place):
+                found[source].append(place)
+                for given in handed_down[source]:
+                    if f"{record.parent}.".startswith(f"{self._side.keys[given].name}."):
+                        found[given].append(place)
+            if record.role == "input" and len(sources) == 1:
+                handed_down[sources[0]].append(place)
+        return found
+
+    def _results(self, place: int) -> list[int]:
+        """Return what a module may give back: of what was made in it the last, and what has the size of the output."""
+        inner = [source for source in self._fed[place] if not self._is_input(source)]
+        sizes = self._side.sizes
+        return [at for at in inner if at == max(inner) or sizes[at] == sizes[place]] or self._fed[place]
+
+    def _is_input(self, place: int) -> bool:
+        record = self._records[place]
+        return record is not None and record.role == "input"
 
     @cached_property
     def _fed(self) -> list[list[int]]:
@@ -108,27 +141,48 @@ class Dataflow:
 
 
 _CONFIDENCE = 0.75
-_WHY = "the same argument of functions that are a pair"
+_WHY = "the same argument of calls that are a pair"
 
 
 def operand_proposals(situation: Situation) -> list[Proposal]:
-    """Pair free arguments of paired functions whose name tells their purpose, such as softmax."""
+    """Pair free arguments of paired calls: functions whose name tells their purpose, and what weights make one."""
+    sides = situation.reference, situation.candidate
+    free = frozenset(sides[0].free), frozenset(sides[1].free)
+    return [
+        Proposal((place,), (other,), _CONFIDENCE, why=_WHY)
+        for place, other in _argument_pairs(situation)
+        if place in free[0] and other in free[1] and sides[0].sizes[place] == sides[1].sizes[other]
+    ]
+
+
+def _argument_pairs(situation: Situation) -> Iterator[tuple[int, int]]:
     sides = situation.reference, situation.candidate
     arguments = Arguments(sides[0]), Arguments(sides[1])
-    free = frozenset(sides[0].free), frozenset(sides[1].free)
-    found = []
-    for place, other in situation.anchors:
-        ops = [side.tensor(at).record.op for side, at in zip(sides, (place, other), strict=True)]
-        if ops[0] != ops[1] or not is_telling(ops[0]) or sides[0].keys[place].role != "output":
+    uses = WeightUses(sides[0]), WeightUses(sides[1])
+    for calls in situation.anchors:
+        if sides[0].keys[calls[0]].role != "output":
             continue
-        theirs = dict(arguments[1].of(other))
-        for slot, argument in arguments[0].of(place):
-            partner = theirs.get(slot)
-            if partner is None or argument not in free[0] or partner not in free[1]:
-                continue
-            if sides[0].sizes[argument] == sides[1].sizes[partner]:
-                found.append(Proposal((argument,), (partner,), _CONFIDENCE, why=_WHY))
-    return found
+        ops = [side.tensor(at).record.op for side, at in zip(sides, calls, strict=True)]
+        kinds = [of.kind(at) for of, at in zip(uses, calls, strict=True)]
+        if ops[0] == ops[1] and is_telling(ops[0]):
+            yield from _same_arguments(arguments, calls)
+        elif kinds[0] is not None and kinds[0] == kinds[1]:
+            yield from _lone_argument(arguments, calls)
+
+
+def _same_arguments(arguments: tuple[Arguments, Arguments], calls: tuple[int, int]) -> list[tuple[int, int]]:
+    """Return the arguments of one name of two calls."""
+    theirs = dict(arguments[1].of(calls[1]))
+    return [(at, theirs[slot]) for slot, at in arguments[0].of(calls[0]) if slot in theirs]
+
+
+def _lone_argument(arguments: tuple[Arguments, Arguments], calls: tuple[int, int]) -> list[tuple[int, int]]:
+    """Return the only arguments of two calls, as what was given and as the values of which it was made."""
+    given = [[at for _, at in of.of(call)] for of, call in zip(arguments, calls, strict=True)]
+    if any(len(places) != 1 for places in given):
+        return []
+    made = [of.made(places[0]) for of, places in zip(arguments, given, strict=True)]
+    return [(made[0], made[1]), (given[0][0], given[1][0])]
 
 
 @final
@@ -164,3 +218,9 @@ class Arguments:
         if self._side.keys[place].role != "input" or len(record.sources) != 1:
             return None
         return self._by_seq.get(record.sources[0])
+
+    def made(self, place: int) -> int:
+        """Return the tensor that was handed down as an input, or the input if nobody knows."""
+        while (origin := self.origin(place)) is not None:
+            place = origin
+        return place

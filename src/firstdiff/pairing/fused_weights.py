@@ -41,7 +41,8 @@ def _matrices(side: Side) -> list[int]:
     found = []
     for place in side.free:
         source = side.tensor(place).source
-        is_matrix = source is not None and len(source.shape) == 2 and min(source.shape) >= _FEWEST_ROWS
+        lengths = [n for n in source.shape if n != 1] if source is not None else []  # a convolution of width 1 is one
+        is_matrix = len(lengths) == 2 and min(lengths) >= _FEWEST_ROWS
         if side.keys[place].role == "param" and is_matrix and (side.sizes[place] or 0) <= _LARGEST:
             found.append(place)
     return found
@@ -83,7 +84,7 @@ class _Lines:
 def _lines(side: Side, place: int, along: int) -> tuple[np.ndarray | None, int]:
     """Return a number for each line of a matrix along an axis, and how long the lines are."""
     try:
-        values = np.asarray(side.tensor(place).values().view())
+        values = np.asarray(side.tensor(place).values().view()).squeeze()
     except ReadError:
         return None, 0
     lines = values if along == 0 else values.T
