@@ -22,6 +22,7 @@ from firstdiff.comparing.settling import is_found_alone
 from firstdiff.comparing.summary import NOTHING_FOUND, THE_SAME, Findings, comparison_of, is_same_file
 from firstdiff.comparing.token_rows import with_tokens
 from firstdiff.comparing.unrecorded import set_apart_closed, set_apart_unrecorded_weights
+from firstdiff.comparing.without_effect import set_apart_without_effect
 from firstdiff.errors import UsageError
 from firstdiff.locate import (
     Located,
@@ -225,7 +226,8 @@ class _Run:
         if not self._options.strict_functions:
             apart = set_apart_rewritten(sides, matched, judged.rows)
             apart = set_apart_rewritten_values(sides, matched, apart)
-            closed = set_apart_closed(sides, set_apart_moved_scales(sides[0], apart))
+            apart = set_apart_without_effect(sides, matched, set_apart_moved_scales(sides[0], apart))
+            closed = set_apart_closed(sides, apart)
             apart, about_closed = closed.rows, closed.notes
             kept = [
                 new if new.status == "rewritten" and not is_found_alone(old) else measured

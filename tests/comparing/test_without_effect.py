@@ -1,0 +1,143 @@
+"""Pairs that both runs make in different ways, and of which only matching values come, are no divergence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import firstdiff as fd
+from firstdiff.schema import Comparison
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+
+class Attention(nn.Module):  # type: ignore[misc]
+    """Attention with the scores scaled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(16, 16) for _ in range(4))
+        self.head = nn.Linear(16, 5)
+
+    def parts(self, x: Any) -> tuple[Any, Any, Any]:
+        q, k, v = (part(x).view(2, 6, 4, 4).transpose(1, 2) for part in (self.query, self.key, self.value))
+        return q, k, v
+
+    def forward(self, x: Any) -> Any:
+        q, k, v = self.parts(x)
+        weights = torch.softmax(torch.matmul(q, k.transpose(2, 3)) * 0.5, -1)
+        return self.end(torch.matmul(weights, v))
+
+    def end(self, mixed: Any) -> Any:
+        return self.head(torch.tanh(self.out(mixed.transpose(1, 2).reshape(2, 6, 16))))
+
+
+class Folded(Attention):
+    """The same with queries scaled, by the right factor or not, and heads folded into the batch."""
+
+    factor = 0.5
+    bias = 0.0
+
+    def forward(self, x: Any) -> Any:
+        q, k, v = ((part + self.bias).reshape(8, 6, 4) for part in self.parts(x))
+        weights = torch.bmm(q * self.factor, k.transpose(1, 2)).softmax(-1)
+        return self.end(torch.bmm(weights, v).view(2, 4, 6, 4))
+
+
+def compared(folder: Path, candidate: Any) -> Comparison:
+    torch.manual_seed(0)
+    reference, x = Attention().eval(), torch.randn(2, 6, 16)
+    candidate.load_state_dict(reference.state_dict())
+    for name, model in (("reference", reference), ("candidate", candidate.eval())):
+        with torch.no_grad(), fd.capture(model, folder / name):
+            model(x)
+    return fd.compare(folder / "reference", folder / "candidate", allow_missing=True, allow_extra=True)
+
+
+def test_a_scale_on_the_queries_is_another_way_of_writing(tmp_path: Path) -> None:
+    found = compared(tmp_path, Folded())
+    assert found.verdict == "match"
+    assert found.first_divergence is None
+
+
+def test_a_wrong_scale_on_the_queries_is_found_where_it_shows(tmp_path: Path) -> None:
+    candidate = Folded()
+    candidate.factor = 0.25
+    found = compared(tmp_path, candidate)
+    assert found.verdict == "mismatch"
+    assert found.first_divergence is not None
+    assert found.first_divergence.key in ("root.matmul:in.input", "root.mul", "root.softmax")
+
+
+def test_a_bias_that_softmax_takes_away_is_an_error_all_the_same(tmp_path: Path) -> None:
+    class NoBias(Attention):
+        def parts(self, x: Any) -> tuple[Any, Any, Any]:
+            q, k, v = super().parts(x)
+            return q, k - self.key.bias.view(4, 1, 4), v
+
+    class Keys(Attention):
+        def __init__(self) -> None:
+            super().__init__()
+            self.key = nn.Linear(16, 16, bias=False)
+
+        def load_state_dict(self, state: Any, strict: bool = False, assign: bool = False) -> Any:
+            return super().load_state_dict({name: state[name] for name in self.state_dict()})
+
+    found = compared(tmp_path, Keys())
+    assert found.verdict == "mismatch"
+    assert found.first_divergence is not None
+    assert found.first_divergence.key == "key"
+
+
+class Stages(nn.Module):  # type: ignore[misc]
+    """Two stages; the step between them belongs to the first or to the second."""
+
+    def __init__(self, *, first: bool, wrong: bool = False) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.ModuleDict({"block": nn.Linear(16, 16)}) for _ in range(2))
+        self.merge = nn.Linear(32, 16)
+        self.stages = nn.ModuleList(Stage(self, number, first=first, wrong=wrong) for number in range(2))
+
+    def forward(self, x: Any) -> Any:
+        for stage in self.stages:
+            x = stage(x)
+        return x.sin()
+
+
+class Stage(nn.Module):  # type: ignore[misc]
+    def __init__(self, model: Stages, number: int, *, first: bool, wrong: bool) -> None:
+        super().__init__()
+        self.block = model.layers[number]["block"]
+        self.merges_behind, self.merges_before = first and number == 0, not first and number == 1
+        if self.merges_behind or self.merges_before:
+            self.merge = model.merge
+        self.wrong = wrong
+
+    def merged(self, x: Any) -> Any:
+        pairs = x[:, 0::2], x[:, 1::2]
+        return self.merge(torch.cat(pairs[::-1] if self.wrong else pairs, -1))
+
+    def forward(self, x: Any) -> Any:
+        x = torch.tanh(self.block(self.merged(x) if self.merges_before else x))
+        return self.merged(x) if self.merges_behind else x
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_stage_that_begins_elsewhere_is_another_way_of_writing(tmp_path: Path, wrong: bool) -> None:
+    torch.manual_seed(1)
+    reference, candidate, x = Stages(first=True), Stages(first=False, wrong=wrong), torch.randn(3, 8, 16)
+    candidate.load_state_dict(
+        {
+            name: reference.state_dict()[name.replace("stages.1.merge", "stages.0.merge")]
+            for name in candidate.state_dict()
+        }
+    )
+    for name, model in (("reference", reference), ("candidate", candidate)):
+        with torch.no_grad(), fd.capture(model, tmp_path / name):
+            model(x)
+    found = fd.compare(tmp_path / "reference", tmp_path / "candidate", allow_missing=True, allow_extra=True)
+    assert found.verdict == ("mismatch" if wrong else "match")
+    assert (found.first_divergence is None) is not wrong
