@@ -154,12 +154,13 @@ def _cause_within_axis(parts: list[tuple[int, int]]) -> str:
     before = sorted(parts, key=lambda part: -part[1])
     while parts and parts[0] == before[0]:
         parts, before = parts[1:], before[1:]
+    in_chunks = False
     while parts and parts[-1] == before[-1]:
-        parts, before = parts[:-1], before[:-1]
+        parts, before, in_chunks = parts[:-1], before[:-1], True
     sizes = sorted(size for size, _ in parts)
     if 3 in sizes:
         return "layout.qkv_order"
-    if len(sizes) == 2 and sizes[0] == 2:
+    if len(sizes) == 2 and sizes[0] == 2 and not in_chunks:
         return "layout.rope_interleave" if prod(sizes) <= _LONGEST_HEAD else "layout.interleave"
     return "layout.head_order"
 

@@ -70,16 +70,29 @@ class RowGraph:
             self.calls.of(at).outputs for at in matching if self.rows[at].role == "output" and self.rows[at].record
         )
         beside = {at for call in outputs for at in call if not self.rows[at].compared}
-        return self._upstream([*matching, *beside], lambda _: True)
+        return self._upstream([*matching, *beside], lambda _: True, self._certain_sources)
 
-    def _upstream(self, places: Iterable[int], belongs: Callable[[int], bool]) -> set[int]:
+    def _certain_sources(self, place: int) -> tuple[int, ...]:
+        """Return what a row is computed from; an unrecorded input is at most a view of what has its size."""
+        row, fed = self.rows[place], self.direct[place].rows
+        if row.role != "input" or row.record is None or row.record.sources:
+            return fed
+        size = _size(row)
+        return tuple(at for at in fed if size is None or _size(self.rows[at]) in (None, size))
+
+    def _upstream(
+        self,
+        places: Iterable[int],
+        belongs: Callable[[int], bool],
+        sources: Callable[[int], tuple[int, ...]] | None = None,
+    ) -> set[int]:
         found: set[int] = set()
         waiting = list(places)
         while waiting:
             at = waiting.pop()
             if at not in found and belongs(at):
                 found.add(at)
-                waiting += self.direct[at].rows
+                waiting += sources(at) if sources else self.direct[at].rows
         return found
 
     def through(self, place: int, seq: int) -> int | None:
@@ -190,6 +203,11 @@ class RowGraph:
     def _same_run(self, place: int, other: int) -> bool:
         one, two = self.rows[place], self.rows[other]
         return (one.step, one.rank) == (two.step, two.rank)
+
+
+def _size(row: MeasuredPair) -> int | None:
+    source = row.reference.source if row.reference is not None else None
+    return None if source is None else source.size
 
 
 def _wrong_weights(rows: Sequence[MeasuredPair]) -> list[str]:
