@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from firstdiff.errors import ReadError
 from firstdiff.pairing import pair_up
-from firstdiff.pairing.fingerprints import Fingerprints, fits_of_profiles
+from firstdiff.pairing.by_name import EXACT_STRATEGY
+from firstdiff.pairing.by_value import STRATEGY as BY_VALUE
+from firstdiff.pairing.fingerprints import RELATED, Fingerprints, fits_of_profiles, misfit
 from firstdiff.trace import ArraySource, Record, Source, Tensor, Trace
 from tests.pairing.models import array, gpt2, llama, trace_of
 from tests.pairing.traces import methods_of, paired, pairs_of, random
@@ -286,3 +288,24 @@ def test_ids_of_a_short_text_are_paired_by_their_values() -> None:
     reference = Trace.from_arrays({"input_ids": ids, "zeros": np.zeros_like(ids), "types": np.zeros_like(ids)})
     candidate = Trace.from_arrays({"a": np.zeros_like(ids), "src": ids.astype(np.int32), "b": np.zeros_like(ids)})
     assert paired(reference, candidate) == [("input_ids", "src")]
+
+
+def test_a_mask_hides_no_difference_between_scores() -> None:
+    scores, others = np.random.default_rng(5).standard_normal((2, 4, 12, 12))
+    hidden = np.triu(np.ones((12, 12), bool), 1)
+    traces = [
+        Trace.from_arrays({"x": np.where(hidden, filler, values)})
+        for filler, values in ((-3e38, scores), (-1e9, others))
+    ]
+    prints = [Fingerprints(trace) for trace in traces]
+    assert misfit(prints[0], 0, prints[1], 0) > RELATED
+    same = Fingerprints(Trace.from_arrays({"x": np.where(hidden, -np.inf, scores)}))
+    assert misfit(prints[0], 0, same, 0) == 0
+
+
+def test_a_copy_of_a_pair_is_not_what_was_only_moved() -> None:
+    values = np.random.default_rng(6).standard_normal((6, 8, 4)).astype(np.float32)
+    moved = values.reshape(3, 2, 8, 4).transpose(0, 2, 1, 3).reshape(3, 8, 8)
+    ours = Trace.from_arrays({"layers.0.mlp": values, "layers.0.gathered": moved})
+    theirs = Trace.from_arrays({"layers.0.mlp": values, "stage": values})
+    assert paired(ours, theirs, strategies=(EXACT_STRATEGY, BY_VALUE)) == [("layers.0.mlp", "layers.0.mlp")]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from firstdiff.pairing import pair_up
+from firstdiff.pairing.repeated import layers_of
 from firstdiff.trace import ArraySource, Record, Tensor, Trace
 
 WRONG = 100  # seeds from here on are values that only the candidate has
@@ -204,3 +205,9 @@ def test_a_similar_name_is_what_it_is_in_layers_that_agree(wrong_from: int) -> N
         theirs.add(f"block{layer}/attn_out", seed + 1 + wrong)
     expected = {f"encoder.layer.{n}.attention.output.LayerNorm": f"block{n}/attn_out" for n in range(3)}
     assert pairs(ours, theirs) == expected
+
+
+def test_parts_of_a_layer_that_are_counted_are_no_layers() -> None:
+    assert [layer.number for layer in layers_of("blocks.3.mlp.fc1")] == [3]
+    assert [layer.number for layer in layers_of("down.1.blocks.0.norm2")] == [1, 0]
+    assert [layer.number for layer in layers_of("b03_out")] == [3]

@@ -11,7 +11,7 @@ import numpy as np
 
 from firstdiff.errors import ReadError
 from firstdiff.pairing.dataflow import Dataflow
-from firstdiff.pairing.fingerprints import EQUAL, NOISE, first_copies, misfit
+from firstdiff.pairing.fingerprints import EQUAL, NOISE, first_copies, misfit, without_fillers
 from firstdiff.pairing.strategy import Side, Situation, grouped
 
 _FEWEST = 3  # values that could not be equal by chance
@@ -80,7 +80,7 @@ def _read(side: Side, place: int) -> np.ndarray | None:
         found = numbers.astype(np.float64)
     except (ReadError, TypeError, ValueError):
         return None
-    return np.asarray(np.nan_to_num(found))
+    return without_fillers(np.nan_to_num(found, posinf=0.0, neginf=0.0))
 
 
 _ABOVE_NOISE = 8.0

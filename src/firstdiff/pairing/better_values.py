@@ -88,12 +88,16 @@ class _Wrappers:
 
 
 def _may_be_beaten(situation: Situation, one: Proposal, *, of_other_size: bool) -> bool:
-    if len(one.reference) > 1 or len(one.candidate) > 1 or situation.reference.keys[one.reference[0]].role != "output":
+    """True for an output whose values differ, and for an input of another size: a part that begins elsewhere."""
+    if len(one.reference) > 1 or len(one.candidate) > 1:
         return False
     place, other = one.reference[0], one.candidate[0]
+    role = situation.reference.keys[place].role
     if situation.reference.sizes[place] != situation.candidate.sizes[other]:
-        return True
-    return not of_other_size and misfit(situation.prints[0], place, situation.prints[1], other) > _FAR_BETTER * NOISE
+        return role in ("input", "output")
+    if role != "output" or of_other_size:
+        return False
+    return misfit(situation.prints[0], place, situation.prints[1], other) > _FAR_BETTER * NOISE
 
 
 def _is_held_elsewhere(situation: Situation, one: Proposal, free: tuple[_BySize, _BySize]) -> bool:

@@ -18,6 +18,7 @@ from firstdiff.pairing.strategy import Findings, Match, PairingResult, Proposal,
 _CLEAR, _SHARED, _RELATED = 0.9, 0.65, 0.5
 _WHOLE_ALONE = 0.7  # the same values in all, in a layout that was not found
 _PRODUCTS = {"linear", "conv"}  # a convolution over patches is a product of patches
+_INPUTS, _OUTPUTS = frozenset({"input"}), frozenset({"output"})
 _MASK = "mask"  # in the names of arguments
 _CLEARLY = 4.0  # how much worse the next best must fit
 _LEAST_NOISE = 1e-4  # misfit of another order of summation in float32, with room
@@ -56,7 +57,9 @@ def _searched(
     proposals: list[Proposal] = []
     for search, group_of, clear in searches:
         ours, theirs = situation.reference.without(used[0]), situation.candidate.without(used[1])
-        if search is fits_of_profiles:
+        if search is fits_of_profiles:  # which is blind to layouts, so that a copy would fit what was only moved
+            ours = ours.without(_copies_of_pairs(situation, used[0], is_reference=True, of=_OUTPUTS))
+            theirs = theirs.without(_copies_of_pairs(situation, used[1], is_reference=False, of=_OUTPUTS))
             ours, theirs = _small(ours, theirs)
         for proposal in _chosen(_found(situation, ours, theirs, search, group_of), clear):
             proposals.append(proposal)
@@ -116,16 +119,21 @@ def _inputs(side: Side) -> set[int]:
     return {place for place in side.free if side.keys[place].role == "input"}
 
 
-def _copies_of_pairs(situation: Situation, taken: set[int], *, is_reference: bool) -> set[int]:
-    """Free inputs that are an output which is paired: to pair them with another output would only hide that one."""
+def _copies_of_pairs(
+    situation: Situation, taken: set[int], *, is_reference: bool, of: frozenset[str] = _INPUTS
+) -> set[int]:
+    """Free tensors that hold the values of an output which is paired: another partner would only hide that one.
+
+    of: their roles
+    """
     number = 0 if is_reference else 1
     side, prints = (situation.reference, situation.candidate)[number], situation.prints[number]
     paired = {pair[number] for pair in situation.anchors} | taken
     paired = {place for place in paired if side.keys[place].role == "output"}
-    inputs = _inputs(side) - taken
-    first = first_copies(side, prints, paired | inputs)
+    free = {place for place in side.free if side.keys[place].role in of} - taken
+    first = first_copies(side, prints, paired | free)
     known = {first[place] for place in paired if place in first}
-    return {place for place in inputs if first.get(place, place) in known}
+    return {place for place in free if first.get(place, place) in known}
 
 
 def inputs_of_pairs(situation: Situation, found: Iterable[Proposal]) -> list[Proposal]:

@@ -20,6 +20,7 @@ from firstdiff.pairing.strategy import Proposal, Side, Situation
 from firstdiff.trace import Key
 
 _NUMBER = re.compile(r"\d+")
+_INDEX = re.compile(r"(?<=\.)\d+(?=\.|$)")
 _CONFIDENCE = 0.8
 _FEW = 2  # pairs that say which stack is which, where only one layer agrees
 _EXECUTED = frozenset({"input", "output"})
@@ -143,7 +144,7 @@ class RepeatedCode:
     def _partners(self, place: int) -> Iterator[int]:
         """Return the partners that the same place of other layers speaks for."""
         size = self._sides[0].sizes[place]
-        for layer in _layers(self._sides[0].keys[place].name):
+        for layer in layers_of(self._sides[0].keys[place].name):
             for _, like in self._likes_in(place, layer):
                 other = self._proven.get(like)
                 if other is None:
@@ -164,7 +165,7 @@ class RepeatedCode:
 
     def _copies(self, like: int, other: int, layer: _Layer, size: int | None) -> Iterator[int]:
         """Return the same by other tensors that hold the values, for code that leaves out or renames a function."""
-        for theirs in _layers(self._sides[1].keys[other].name):
+        for theirs in layers_of(self._sides[1].keys[other].name):
             if (layer.front, theirs.front) in self._fronts:
                 for copy in self._by_layer.get((theirs, size), ()):
                     if copy != other and self._agree(like, copy):
@@ -175,20 +176,20 @@ class RepeatedCode:
         found: dict[tuple[_Layer, int | None], list[int]] = defaultdict(list)
         for place, key in enumerate(self._sides[1].keys):
             if key.role in _EXECUTED:
-                for layer in _layers(key.name):
+                for layer in layers_of(key.name):
                     found[layer, self._sides[1].sizes[place]].append(place)
         return found
 
     def _moved_partners(self, other: int, layer: _Layer) -> Iterator[int]:
         """Return what stands at a place of the candidate, in the layer that is this one of the reference."""
-        for theirs in _layers(self._sides[1].keys[other].name):
+        for theirs in layers_of(self._sides[1].keys[other].name):
             number = self._fronts.get((layer.front, theirs.front), {}).get(layer.number)
             partner = None if number is None else self._calls[1].like(other, theirs, number)
             if partner is not None:
                 yield partner
 
     def _likes(self, place: int) -> Iterator[tuple[_Layer, int]]:
-        for layer in _layers(self._sides[0].keys[place].name):
+        for layer in layers_of(self._sides[0].keys[place].name):
             yield from self._likes_in(place, layer)
 
     def _likes_in(self, place: int, layer: _Layer) -> Iterator[tuple[_Layer, int]]:
@@ -219,7 +220,7 @@ class RepeatedCode:
     def _numbers(self) -> dict[str, tuple[int, ...]]:
         found: dict[str, set[int]] = defaultdict(set)
         for place in self._proven:
-            for layer in _layers(self._sides[0].keys[place].name):
+            for layer in layers_of(self._sides[0].keys[place].name):
                 found[layer.front].add(layer.number)
         return {front: tuple(sorted(numbers)) for front, numbers in found.items()}
 
@@ -234,7 +235,7 @@ class RepeatedCode:
         last: dict[_Layer, int] = {}
         for place in sorted(ended):
             if self._sides[0].keys[place].role == "output":
-                for layer in _layers(self._sides[0].keys[place].name):
+                for layer in layers_of(self._sides[0].keys[place].name):
                     last[layer] = place
         return frozenset(layer for layer, place in last.items() if ended[place])
 
@@ -243,8 +244,8 @@ class RepeatedCode:
         """Return which layer is which, for every two stacks whose numbers go together."""
         seen: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
         for place, other in self._situation.anchors:
-            for ours in _layers(self._sides[0].keys[place].name):
-                for theirs in _layers(self._sides[1].keys[other].name):
+            for ours in layers_of(self._sides[0].keys[place].name):
+                for theirs in layers_of(self._sides[1].keys[other].name):
                     seen[ours.front, theirs.front].add((ours.number, theirs.number))
         found = {}
         for fronts, pairs in seen.items():
@@ -274,8 +275,8 @@ class RepeatedCode:
         return Counter(
             (ours.front, theirs.front)
             for place, other in self._proven.items()
-            for ours in _layers(self._sides[0].keys[place].name)
-            for theirs in _layers(self._sides[1].keys[other].name)
+            for ours in layers_of(self._sides[0].keys[place].name)
+            for theirs in layers_of(self._sides[1].keys[other].name)
         )
 
     @cached_property
@@ -284,7 +285,7 @@ class RepeatedCode:
         for numbers, side in zip(found, self._sides, strict=True):
             for key in side.keys:
                 if key.role in _EXECUTED:
-                    for layer in _layers(key.name):
+                    for layer in layers_of(key.name):
                         numbers[layer.front].add(layer.number)
         return found
 
@@ -348,19 +349,21 @@ def _inputs_of_layers(side: Side) -> dict[_Layer, int]:
     found: dict[_Layer, int] = {}
     for place, key in enumerate(side.keys):
         if key.role == "input" and key.slot == "0" and not side.tensor(place).record.is_function:
-            last = next((layer for layer in _layers(key.name) if key.name[len(layer.front) :].isdigit()), None)
+            last = next((layer for layer in layers_of(key.name) if key.name[len(layer.front) :].isdigit()), None)
             if last is not None:
                 found.setdefault(last, place)
     return found
 
 
-def _layers(name: str) -> Iterator[_Layer]:
-    for found in _NUMBER.finditer(name):
-        yield _Layer(name[: found.start()], int(found[0]))
+def layers_of(name: str) -> Iterator[_Layer]:
+    """Yield every layer that a name may be in; `layers.0.fc1` and `layers.0.fc2` are no layers of one stack."""
+    found = list(_INDEX.finditer(name)) or list(_NUMBER.finditer(name))
+    for number in found:
+        yield _Layer(name[: number.start()], int(number[0]))
 
 
 def _is_in(name: str, layer: _Layer) -> bool:
-    return layer in _layers(name)
+    return layer in layers_of(name)
 
 
 def _moved(name: str, layer: _Layer, number: int) -> tuple[str, ...]:
