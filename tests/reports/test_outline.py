@@ -4,10 +4,12 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+import pytest
 
 import firstdiff as fd
 from firstdiff.reports import report_named
 from firstdiff.reports.outline import differing_by_layer, introduced_rows, isolated, other_rows
+from firstdiff.reports.sentences import diagnose_command
 from firstdiff.reports.text import render
 from firstdiff.schema import Comparison, Diagnosis, Divergence, Isolated, Note, Pair
 
@@ -36,6 +38,23 @@ def inherited(comparison: Comparison) -> Comparison:
     site = Divergence(pair=first.index, key=first.key, name=first.name, origin="introduced")
     pairs = tuple(map(origin, comparison.pairs))
     return replace(comparison, pairs=pairs, first_divergence=site, divergences=(site,))
+
+
+@pytest.mark.parametrize(
+    ("windows", "expected"),
+    [
+        (False, "firstdiff diagnose 'C:\\my runs\\a.trace' 'C:\\b.trace' layers.0"),
+        (True, 'firstdiff diagnose "C:\\my runs\\a.trace" C:\\b.trace layers.0'),
+    ],
+)
+def test_a_command_is_quoted_for_the_shell_of_the_system(windows: bool, expected: str) -> None:
+    found = layered(1)
+    reference, candidate = (
+        replace(side, path=path)
+        for side, path in ((found.reference, "C:\\my runs\\a.trace"), (found.candidate, "C:\\b.trace"))
+    )
+    found = replace(found, reference=reference, candidate=candidate)
+    assert diagnose_command(found, "layers.0", windows=windows) == expected
 
 
 def test_rows_that_inherit_an_error_are_one_line_a_layer() -> None:

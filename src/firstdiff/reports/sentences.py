@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -330,7 +331,11 @@ def _not_searched(comparison: Comparison, key: str) -> bool:
     return key in _keys_not_searched(comparison)
 
 
-def diagnose_command(comparison: Comparison, key: str) -> str:
-    """Return the command that looks for the cause of one row."""
-    sides = (comparison.reference.path, comparison.candidate.path)
-    return f"firstdiff diagnose {' '.join(shlex.quote(word) for word in (*sides, key))}"
+def diagnose_command(comparison: Comparison, key: str, *, windows: bool = os.name == "nt") -> str:
+    """Return the command that looks for the cause of one row, quoted for the shell of this system."""
+    words = ["firstdiff", "diagnose", comparison.reference.path, comparison.candidate.path, key]
+    if not windows:
+        return shlex.join(words)
+    from subprocess import list2cmdline
+
+    return list2cmdline(words)
