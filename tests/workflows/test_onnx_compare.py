@@ -274,6 +274,27 @@ def test_a_wrong_weight_of_a_fused_product_is_found_at_its_node(tmp_path: Path) 
     assert found.comparison.first_divergence.name == "2"
 
 
+def test_a_wrong_axis_is_found_among_attentions_that_are_nearly_alike(tmp_path: Path) -> None:
+    """With small random weights every head attends to all that it may see alike, in every layer."""
+
+    class Causal(Block):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.ln(x)
+            scores = self.q(y) @ self.k(y).transpose(-1, -2) / 400
+            hidden = torch.full((10, 10), float("-inf")).triu(1)
+            shares = torch.softmax(scores + hidden, dim=-1, dtype=torch.float32).to(x.dtype)
+            return x + shares @ self.v(y)
+
+    right = model()
+    right.blocks = nn.ModuleList([Causal(), Causal()])
+    compare_onnx(right.eval(), {"ids": IDS}, folder=tmp_path)
+    path = damaged(tmp_path, tmp_path / "axis.onnx", wrong_axis)
+    found = compare_onnx(right, {"ids": IDS}, path)
+    assert found.node is not None
+    assert (found.node.op, found.node.module, found.node.exact) == ("Softmax", "blocks.1", True)
+    assert found.comparison.diagnosis[0].cause == "softmax.axis"
+
+
 def test_what_does_not_fit_is_said(exported: tuple[Path, OnnxComparison], tmp_path: Path) -> None:
     class Two(nn.Module):
         def forward(self) -> torch.Tensor:

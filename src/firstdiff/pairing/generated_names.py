@@ -168,9 +168,14 @@ class GraphNames:
         return misfit(ours, place, theirs, other) <= EQUAL
 
     def _has_equal(self, place: int) -> bool:
-        """True if the other graph has the values of a tensor, under whatever name."""
-        key = self._sides[0].keys[place]
+        """True if the other graph has the values of a tensor, under whatever name, but not in another branch.
+
+        Layers with random weights give nearly the same, such as the shares of an attention that attends to all alike.
+        """
+        key, module = self._sides[0].keys[place], self._sides[0].tensor(place).record.attrs.get("module")
         others = self._by_size.get((key.role, self._sides[0].sizes[place]), [])
+        noted = {other: self._sides[1].tensor(other).record.attrs.get("module") for other in others}
+        others = [other for other in others if not _are_apart(module, noted[other])]
         ours, theirs = self._situation.prints
         return bool(others) and bool(fits(ours, [place], theirs, others, within=EQUAL))
 
@@ -197,6 +202,13 @@ def _nodes(side: Side) -> dict[_Node, int]:
             found[(*node, turns[node])] = place
         turns[node] += 1
     return found
+
+
+def _are_apart(module: object, other: object) -> bool:
+    """True for two modules of which neither is inside the other."""
+    if not (isinstance(module, str) and isinstance(other, str)):
+        return False
+    return not (f"{module}.".startswith(f"{other}.") or f"{other}.".startswith(f"{module}."))
 
 
 def _is_value(item: Tensor) -> bool:
