@@ -141,3 +141,58 @@ def test_a_stage_that_begins_elsewhere_is_another_way_of_writing(tmp_path: Path,
     found = fd.compare(tmp_path / "reference", tmp_path / "candidate", allow_missing=True, allow_extra=True)
     assert found.verdict == ("mismatch" if wrong else "match")
     assert (found.first_divergence is None) is not wrong
+
+
+class Stack(nn.Module):  # type: ignore[misc]
+    """Two attentions, each given a mask, which one side hands down as a larger buffer."""
+
+    def __init__(self, part: type[Attention], *, buffer: bool) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(part() for _ in range(2))
+        for layer in self.layers:
+            layer.head = nn.Linear(16, 16)
+        self.buffer = buffer
+
+    def forward(self, x: Any) -> Any:
+        mask = torch.ones(9, 9).tril()[:6] if self.buffer else torch.full((6, 6), -1e9).triu(1)
+        for layer in self.layers:
+            x = layer.masked(x, mask)
+        return x
+
+
+class Masked(Attention):
+    def forward(self, x: Any, mask: Any) -> Any:
+        q, k, v = self.parts(x)
+        weights = torch.softmax(torch.matmul(q, k.transpose(2, 3)) * 0.5 + mask, -1)
+        return self.end(torch.matmul(weights, v))
+
+    def masked(self, x: Any, mask: Any) -> Any:
+        return self(x, mask)
+
+
+class FoldedMasked(Masked):
+    sharper = 1.0
+
+    def forward(self, x: Any, mask: Any) -> Any:
+        q, k, v = (part.reshape(8, 6, 4) for part in self.parts(x))
+        scores = torch.bmm(q * 0.5, k.transpose(1, 2)) * self.sharper
+        weights = scores.masked_fill(mask[:, :6] == 0, -1e30).softmax(-1)
+        return self.end(torch.bmm(weights, v).view(2, 4, 6, 4))
+
+
+@pytest.mark.parametrize("layer", [None, 1])
+def test_what_is_written_otherwise_in_every_layer_is_no_divergence_in_the_one_that_is_wrong(
+    tmp_path: Path, layer: int | None
+) -> None:
+    torch.manual_seed(2)
+    reference, candidate, x = Stack(Masked, buffer=False), Stack(FoldedMasked, buffer=True), torch.randn(2, 6, 16)
+    candidate.load_state_dict(reference.state_dict())
+    if layer is not None:
+        candidate.layers[layer].sharper = 1.5
+    for name, model in (("reference", reference.eval()), ("candidate", candidate.eval())):
+        with torch.no_grad(), fd.capture(model, tmp_path / name):
+            model(x)
+    found = fd.compare(tmp_path / "reference", tmp_path / "candidate", allow_missing=True, allow_extra=True)
+    assert found.verdict == ("match" if layer is None else "mismatch")
+    if found.first_divergence is not None:
+        assert found.first_divergence.key in {f"layers.{layer}.{op}" for op in ("mul", "add", "softmax")}

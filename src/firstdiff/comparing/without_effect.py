@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -14,7 +15,10 @@ from firstdiff.pairing.names import op_kind
 from firstdiff.pairing.strategy import Side
 from firstdiff.trace import Trace
 
+_DIGITS = re.compile(r"\d+")
 _LONE = ("missing", "extra")
+_CERTAIN = 0.9
+_OTHER_ARGUMENT = "not compared: nothing relates the two but their place among the arguments of a call"
 _REASON = "not compared: the two are made of other tensors, and all that is computed with them matches"
 
 
@@ -34,11 +38,30 @@ def set_apart_without_effect(
     if not (reference.flow.is_recorded and candidate.flow.is_recorded):
         return list(rows)
     doubtful = {row.index for row in differing if _made_otherwise(row, reference, candidate)}
+    harmless = {
+        index for index in doubtful if all(run.leads_to_matches(index, doubtful) for run in (reference, candidate))
+    }
+    harmless |= {index for index in doubtful if _is_other_argument(rows[index])}
+    stages = {_stage(rows[index]) for index in harmless}
     found = list(rows)
     for index in doubtful:
-        if all(run.leads_to_matches(index, doubtful) for run in (reference, candidate)):
-            found[index] = without_figures(rows[index], _REASON)
+        if _stage(rows[index]) in stages:  # the same code in another layer, where something else may be wrong
+            reason = _OTHER_ARGUMENT if _is_other_argument(rows[index]) else _REASON
+            found[index] = without_figures(rows[index], reason)
     return found
+
+
+def _is_other_argument(row: MeasuredPair) -> bool:
+    """True for inputs that only their place among the arguments relates; what the call gives tells if one is wrong."""
+    confidence = row.pairing.confidence if row.pairing is not None else 1.0
+    return row.role == "input" and row.metrics is None and confidence < _CERTAIN
+
+
+def _stage(row: MeasuredPair) -> tuple[str, str]:
+    """Return the names of both tensors without the numbers of layers."""
+    assert row.reference is not None, "it is a pair"
+    assert row.candidate is not None, "it is a pair"
+    return _DIGITS.sub("#", str(row.reference.key)), _DIGITS.sub("#", str(row.candidate.key))
 
 
 def _made_otherwise(row: MeasuredPair, reference: _Run, candidate: _Run) -> bool:
@@ -85,7 +108,7 @@ class _Run:
             place = waiting.pop()
             if place in self.ends:
                 return False
-            for user in self.flow.users[place]:
+            for user in self.flow.uses(place):
                 row = self.rows[self.row_at[user]] if user in self.row_at else None
                 if row is None or row.is_evidence or user in seen:
                     continue

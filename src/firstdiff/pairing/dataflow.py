@@ -71,6 +71,29 @@ class Dataflow:
                 handed_down[sources[0]].append(place)
         return found
 
+    def uses(self, place: int) -> list[int]:
+        """Return what is computed directly from a tensor; from an input, as far as it happens in that call.
+
+        Where no record tells what a call makes of an input, it is what the call gives.
+        """
+        record = self._records[place]
+        if record is None or record.role != "input":
+            return self.users[place]
+        inside = [at for at in self.users[place] if self._is_in_call(at, record)]
+        return inside or self._given_by[record.name, record.call, record.step, record.rank]
+
+    @cached_property
+    def _given_by(self) -> dict[_Call, list[int]]:
+        found: dict[_Call, list[int]] = defaultdict(list)
+        for place, record in enumerate(self._records):
+            if record is not None and record.role == "output":
+                found[record.name, record.call, record.step, record.rank].append(place)
+        return found
+
+    def _is_in_call(self, place: int, given: Record) -> bool:
+        record = self._records[place]
+        return record is not None and (record.name == given.name or f"{record.parent}.".startswith(f"{given.name}."))
+
     def _results(self, place: int) -> list[int]:
         """Return what a module may give back: of what was made in it the last, and what has the size of the output."""
         inner = [source for source in self._fed[place] if not self._is_input(source)]
