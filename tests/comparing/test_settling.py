@@ -249,7 +249,7 @@ class Stepped(nn.Module):
         torch.manual_seed(0)
         self.product = Shuffled(64, 64)
         self.product.order = order
-        self.inner = Unknown(0.0) if opaque else nn.Identity()
+        self.inner = Unknown(1e-8) if opaque else nn.Identity()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.mul(torch.floor(torch.mul(self.inner(self.product(x)), 2.0**18)), 0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -153,3 +154,47 @@ def test_modules_that_pad_are_computed_again(tmp_path: Path, module: nn.Module) 
     row = next(pair for pair in found.pairs if pair.key == "0")
     assert row.isolated is not None
     assert row.isolated.status == "match", row.isolated.reason
+
+
+def test_statistics_beyond_the_range_of_float16_are_an_error_where_they_are_used(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).eval()
+    assert isinstance(model[1].running_var, torch.Tensor)
+    x = seeded(4, 2, 3, 12, 12)
+    model[0].weight.data[5] *= 2000
+    model[1].running_var[5] = 3e4
+    reference = captured(model, tmp_path / "r", x, params="all")
+    healthy = captured(copy.deepcopy(model).half(), tmp_path / "h", x.half(), params="all")
+    assert fd.compare(reference, healthy).verdict == "match"
+    model[1].running_var[5] = 3e5  # infinite in float16, which makes zeros of the channel
+    reference = captured(model, tmp_path / "r2", x, params="all")
+    found = fd.compare(reference, captured(model.half(), tmp_path / "c", x.half(), params="all"))
+    assert found.first_divergence is not None
+    assert found.first_divergence.key == "1"
+    assert found.first_divergence.origin == "introduced"
+
+
+class Rearranged(nn.Module):
+    """A module of no known operation that only moves values about."""
+
+    def __init__(self, *, wrong: bool = False) -> None:
+        super().__init__()
+        self.wrong = wrong
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        moved = torch.ops.aten.permute(x, (0, 2, 1)).reshape(len(x), -1)
+        return torch.ops.aten.mul(moved, 1.004) if self.wrong else moved
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_modules_that_only_move_values_are_judged_by_what_they_move(tmp_path: Path, *, wrong: bool) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv1d(4, 8, 3), Rearranged(), nn.Linear(80, 16)).eval()
+    x = seeded(5, 3, 4, 12)
+    reference = captured(model, tmp_path / "r", x, params="all")
+    other = copy.deepcopy(model).bfloat16()
+    other[1].wrong = wrong
+    found = fd.compare(reference, captured(other, tmp_path / "c", x.bfloat16(), params="all"))
+    pair = next(pair for pair in found.pairs if pair.key == "1")
+    assert pair.isolated is not None
+    assert pair.isolated.status == ("mismatch" if wrong else "match")
+    assert found.verdict == ("mismatch" if wrong else "match")

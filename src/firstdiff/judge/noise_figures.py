@@ -40,6 +40,8 @@ class NoiseFigures:
     odd_gain: that gain, in eps
     element: the worst element against its row, its channel and itself; None where nobody looked
     row_noise: the RMS of that over the worst row; None where nobody looked
+    elements: how many there are; 0 where that was not kept
+    maps: planes of a tensor of four axes or more; rows and columns of a single one are of one feature, and agree
     """
 
     rows: int
@@ -62,6 +64,14 @@ class NoiseFigures:
     element: float | None = None
     row_noise: float | None = None
     row_noise_index: int = 0
+    elements: int = 0
+    maps: int = 0
+
+    def of_maps(self, maps: int) -> NoiseFigures:
+        """Return figures of so many planes; one feature's gain and shift are not those of all values."""
+        if maps != 1:
+            return replace(self, maps=maps)
+        return replace(self, maps=1, scale=0.0, sure_scale=0.0, own_scale=0.0, shift=0.0, sure_shift=0.0)
 
     def with_worst(self, worst: WorstElements, eps: float) -> NoiseFigures:
         return replace(self, **worst.in_eps(eps))
@@ -72,10 +82,11 @@ class NoiseFigures:
 
 
 @np.errstate(all="ignore")
-def noise_figures(sums: NoiseSums, eps: float) -> NoiseFigures | None:
+def noise_figures(sums: NoiseSums, eps: float, *, sparse: bool = False) -> NoiseFigures | None:
     """Work out all figures but the element's; None where the sides are equal or the reference is all zeros.
 
     eps: of the coarsest type that either side was computed in
+    sparse: most lines may be nearly empty, as features are that a ReLU switches off, and do not tell what is usual
     """
     rows, channels, total = sums.rows, sums.channels, sums.rows.total
     if total.rr[0] == 0 or total.dd[0] == 0 or eps == 0:
@@ -83,8 +94,8 @@ def noise_figures(sums: NoiseSums, eps: float) -> NoiseFigures | None:
     noise = float(np.sqrt(total.dd[0] / total.rr[0])) / eps
     levels = sorted((noise, median(rows.noise) / eps, median(channels.noise) / eps))
     many = len(rows) >= LEAST_LINES and len(channels) >= LEAST_LINES
-    row, row_index = _worst_row(rows)
-    channel, channel_index = _worst_channel(channels) if len(rows) >= LEAST_LINES else (0.0, 0)
+    row, row_index = _worst_row(rows, sparse=sparse)
+    channel, channel_index = _worst_channel(channels, sparse=sparse) if len(rows) >= LEAST_LINES else (0.0, 0)
     scale, sure_scale, own_scale = _scale(total, rows, channels) if many else (0.0, 0.0, 0.0)
     shift, sure_shift = _shift(total, rows, channels) if many else (0.0, 0.0)
     odd, odd_index, odd_gain = _odd_channel(channels, len(rows), eps)
@@ -106,6 +117,7 @@ def noise_figures(sums: NoiseSums, eps: float) -> NoiseFigures | None:
         odd_channel=odd,
         odd_index=odd_index,
         odd_gain=odd_gain,
+        elements=int(total.count[0]),
     )
 
 
@@ -246,23 +258,25 @@ def _quartile(ordered: np.ndarray, share: float) -> float:
     return float(ordered[int(share * (ordered.size - 1))]) if ordered.size else 0.0
 
 
-def _floor(lines: LineSums) -> float:
+def _floor(lines: LineSums, *, sparse: bool) -> float:
     """The least size that a line counts as having; a few massive values must not make all others look empty."""
+    if sparse:
+        return _EMPTY * lines.size
     typical = median(lines.sizes)
     return _EMPTY * (min(lines.size, _MASSIVE * typical) if typical > 0 else lines.size)
 
 
-def _worst_row(rows: LineSums) -> tuple[float, int]:
+def _worst_row(rows: LineSums, *, sparse: bool) -> tuple[float, int]:
     """Rows of which a mask leaves only a few elements are left to the figure of elements."""
-    floor = _floor(rows)
+    floor = _floor(rows, sparse=sparse)
     errors = np.sqrt(rows.dd / np.maximum(rows.count, 1)) / np.maximum(rows.sizes, floor) * _beside_one(rows, floor)
     errors[rows.count < max(LEAST_LINES, _MASK_SHARE * float(rows.count.max(initial=0)))] = 0.0
     worst = int(np.argmax(errors))
     return float(errors[worst]), worst
 
 
-def _worst_channel(channels: LineSums) -> tuple[float, int]:
-    floor = _floor(channels)
+def _worst_channel(channels: LineSums, *, sparse: bool) -> tuple[float, int]:
+    floor = _floor(channels, sparse=sparse)
     gains = np.abs(channels.rd) / (channels.rr + floor**2 * channels.count) * _beside_one(channels, floor)
     worst = int(np.argmax(_nan_as_zero(gains)))
     return float(gains[worst]), worst

@@ -25,6 +25,10 @@ _UNROUNDED = 0.2  # eps of a scale error that the rounding of its result may tak
 _TOO_NOISY = 0.03  # a scale error up to this that could not be seen means that noise hides most errors
 # relative errors of a whole row or channel that no noise explains: it is lost, however noisy the run
 _LOST = 0.8
+_TAIL = 6.0  # times the level that single rows and channels of a healthy run reach, however noisy it is
+# elements of which the relative error is about the same in any two healthy runs; two logits may have several times that
+_ENOUGH = 64
+_MOST_SLACK = 4.0
 _TYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 
 
@@ -157,7 +161,7 @@ def strain(figures: NoiseFigures, dtype: np.dtype, upstream: float | None = None
         "row_noise": (figures.row_noise or 0.0) / local,
         "row": figures.row / growth,
         "channel": figures.channel / growth,
-        "level": figures.level / growth,
+        "level": figures.level / growth / _slack(figures),
         "odd_channel": _odd(figures),
     }
 
@@ -190,15 +194,15 @@ def local_growth(level: float, upstream: float | None, limits: Limits) -> float:
 
 def smallest_scale_seen(figures: NoiseFigures, limits: Limits, upstream: float | None = None) -> float:
     """The scale error, in eps, at which the part `scale` would fail beside the noise there is, or else the level."""
-    most = limits.level * _growth(upstream, limits)
+    most = limits.level * _growth(upstream, limits) * _slack(figures)
     if _too_few(figures):
         return most + figures.level
     return min(max(_visible(figures.typical, limits.scale, figures.own_scale), limits.coherent), most) + _UNROUNDED
 
 
 def _too_few(figures: NoiseFigures) -> bool:
-    """True for too few rows or channels to agree on a scale."""
-    return min(figures.rows, figures.channels) < LEAST_LINES
+    """True for too few rows, channels or planes to agree on a scale."""
+    return min(figures.rows, figures.channels) < LEAST_LINES or figures.maps == 1
 
 
 def _visible(rest: float, share: float, unsure: float = 0.0) -> float:
@@ -222,7 +226,7 @@ class _Held(NamedTuple):
 
 def _held(figures: NoiseFigures, limits: Limits, dtype: np.dtype, upstream: float | None) -> dict[Part, _Held]:
     growth, local = _growth(upstream, limits), local_growth(figures.level, upstream, limits)
-    lost = _LOST / dtypes.eps_of(dtype)
+    lost = max(_LOST / dtypes.eps_of(dtype), _TAIL * figures.level)
     scale, shift = abs(figures.scale), abs(figures.shift)
     # noise beyond what is healthy allows no larger scale or shift than that
     most = limits.level * growth
@@ -231,13 +235,18 @@ def _held(figures: NoiseFigures, limits: Limits, dtype: np.dtype, upstream: floa
     return {
         "scale": _Held(scale, min(_coherent(scale, figures.typical, limits.scale, limits, unsure[0]), most)),
         "shift": _Held(shift, min(_coherent(shift, figures.level, limits.shift, limits, unsure[1]), most)),
-        "level": _Held(figures.level, most),
+        "level": _Held(figures.level, most * _slack(figures)),
         "row": _Held(figures.row, min(limits.row * growth, lost)),
         "channel": _Held(figures.channel, min(limits.channel * growth, lost)),
         "row_noise": _Held(figures.row_noise or 0.0, limits.row_noise * local),
         "element": _Held(figures.element or 0.0, limits.element * local),
         "odd_channel": _Held(_odd(figures), limits.odd_channel),
     }
+
+
+def _slack(figures: NoiseFigures) -> float:
+    """Return the factor on the limit of a level for few elements."""
+    return min(_MOST_SLACK, sqrt(max(1.0, _ENOUGH / figures.elements))) if figures.elements else 1.0
 
 
 def _odd(figures: NoiseFigures) -> float:

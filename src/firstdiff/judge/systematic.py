@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from firstdiff import dtypes
+from firstdiff.judge.feature_axis import least_of_both_views, maps_of, without_trailing_ones
 from firstdiff.judge.noise_figures import (
     NoiseFigures,
     WorstElements,
@@ -35,7 +36,7 @@ from firstdiff.trace import ArraySource, Source
 
 WEIGHTS = "weights of one type"
 WHOLE = "whole numbers"
-_COUNTS = ("rows", "channels", "row_index", "channel_index", "odd_index", "row_noise_index")
+_COUNTS = ("rows", "channels", "row_index", "channel_index", "odd_index", "row_noise_index", "elements", "maps")
 _MOST_ROWS = 256  # that are read again for the worst element: those that can hold it come first
 _WINDOW = 1 << 22  # elements that are looked through for fillers at a time
 _LEAST_BITS = 10  # of fractions that whole numbers do without: by chance one tensor in a thousand has none
@@ -187,9 +188,15 @@ def systematic_of(
     if scan.sums.total.dd == 0 and scan.sums.rows is not None:
         return base  # both sides are equal
     eps = dtypes.eps_of(dtype)
-    sums = noise_sums(scan, sources, filled)
+    sums, together = noise_sums(scan, sources, filled), scan.sums.rows_together if filled is None else 1
+    counted = filled.counted if filled is not None else None
     if eps == 0 or sums is None:
         return base
+    maps = maps_of(sources[0].shape)
+    shorter, counted = without_trailing_ones(sources, counted)
+    if shorter is not sources:
+        sources, together = shorter, 1
+        sums = noise_sums_of(sources, counted)
     figures = noise_figures(sums, eps)
     if figures is None:
         total = sums.rows.total
@@ -197,8 +204,9 @@ def systematic_of(
             return base
         text = "the reference is all zeros, and the candidate is not"
         return replace(base, failed=(FailedPart("exact", float(np.sqrt(total.dd[0])), 0.0, text),))
-    worst = _worst(sums, sources, dtype, figures.level, scan.sums.rows_together if filled is None else 1)
-    return replace(base, figures=figures.to_plain() | worst.in_eps(eps))
+    worst = _worst(sums, sources, dtype, figures.level, together)
+    figures = figures.of_maps(maps).with_worst(worst, eps)
+    return replace(base, figures=least_of_both_views(figures, sources, counted, dtype).to_plain())
 
 
 def judged_systematic(found: Systematic, upstream: float | None) -> Systematic:
@@ -253,7 +261,7 @@ def figures_of(found: Systematic) -> NoiseFigures | None:
     """The figures that were kept of a pair; None where both sides are equal."""
     if not found.figures:
         return None
-    counts = {name: int(found.figures[name]) for name in _COUNTS}
+    counts = {name: int(found.figures.get(name, 0)) for name in _COUNTS}
     return NoiseFigures(**{**found.figures, **counts})  # type: ignore[arg-type]
 
 
@@ -270,11 +278,19 @@ def _other_mask(filled: Filled) -> FailedPart:
 def noise_sums(scan: PairScan, sources: tuple[Source, Source], filled: Filled | None) -> NoiseSums | None:
     """The sums of a pair; None for whole numbers."""
     if filled is not None:
-        return NoiseSums.of(sources[0].view(), sources[1].view(), filled.counted)
+        return noise_sums_of(sources, filled.counted)
     found = NoiseSums.from_scan(scan.sums)
     if found is None and sources[0].size and any(dtypes.kind_of(source.dtype) == "complex" for source in sources):
-        return NoiseSums.of(*(_parts(source.view()) for source in sources))
+        return noise_sums_of(sources)
     return found
+
+
+def noise_sums_of(sources: tuple[Source, Source], counted: np.ndarray | None = None) -> NoiseSums:
+    """The sums of a pair that is read for them."""
+    values = [source.view() for source in sources]
+    if any(dtypes.kind_of(source.dtype) == "complex" for source in sources):
+        values = [_parts(array) for array in values]
+    return NoiseSums.of(values[0], values[1], counted)
 
 
 def _parts(values: np.ndarray) -> np.ndarray:

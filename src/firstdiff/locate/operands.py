@@ -175,7 +175,12 @@ def _listed(record: Record, attribute: str) -> list[str]:
 
 
 def _held_as(values: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
-    """Weights as a candidate of a coarser type would hold them."""
+    """Weights as a candidate of a coarser type would hold them; those beyond its range stay: that is no rounding."""
     if dtype is None or dtypes.kind_of(values.dtype) != "float" or dtypes.kind_of(dtype) != "float":
         return values
-    return values.astype(dtype) if dtypes.eps_of(dtype) > dtypes.eps_of(values.dtype) else values
+    if dtypes.eps_of(dtype) <= dtypes.eps_of(values.dtype):
+        return values
+    with np.errstate(over="ignore"):
+        rounded = values.astype(dtype)
+    lost = np.isfinite(values) & ~np.isfinite(rounded)
+    return np.where(lost, values, rounded.astype(values.dtype)) if lost.any() else rounded

@@ -205,6 +205,22 @@ class Replays:
         parts = parts_alone(came, given, dtype) if judged.status == "match" and judged.residual else ()
         return replace(judged, status="mismatch", reason=f"{text}: {parts[0].text}") if parts else judged
 
+    def _without_operator(self, place: int, slots: Mapping[str, int], again: NotReplayable) -> Isolated:
+        reason = None if again.nearest is None else self._ill_conditioned(place, again.nearest)
+        if reason is not None:
+            return Isolated(status="unknown", reason=reason, ill_conditioned=True)
+        moved = self._moved_input(place, slots)
+        judged = None if moved is None else self._identity(place, moved)
+        if judged is not None and (judged.status == "mismatch" or not judged.residual):
+            return judged  # what only moves values leaves every bit of them
+        return unknown(again.reason, again.record_next, lacks_params=again.lacks_params)
+
+    def _moved_input(self, place: int, slots: Mapping[str, int]) -> int | None:
+        """Find the input that a module only brings into another shape or order of axes, as einops' Rearrange does."""
+        result = self._values.reference(place)
+        whole = (at for at in slots.values() if self._size(at) == result.size > 1)
+        return next((at for at in whole if view_of(self._values.reference(at), result) is not None), None)
+
     def _operation(self, place: int) -> Isolated:
         from firstdiff.ops import NotReplayable, plans, reproduce
 
@@ -223,10 +239,7 @@ class Replays:
         expected = {record.slot: self._values.reference(place)}
         again = reproduce(record.op, record.attrs, ours, params, expected, name=row.key)
         if isinstance(again, NotReplayable):
-            reason = None if again.nearest is None else self._ill_conditioned(place, again.nearest)
-            if reason is not None:
-                return Isolated(status="unknown", reason=reason, ill_conditioned=True)
-            return unknown(again.reason, again.record_next, lacks_params=again.lacks_params)
+            return self._without_operator(place, slots, again)
         theirs = self._values.candidate_operands(slots)
         own = self._values.own(place)
         if theirs.lost is not None or own is None:
