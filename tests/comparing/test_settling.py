@@ -221,6 +221,26 @@ def test_an_eps_of_a_few_roundings_is_found_where_it_is_added(tmp_path: Path) ->
     assert first.key == "root.add@1"
 
 
+class Gelu(nn.Module):
+    def __init__(self, approximate: str) -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.gelu(x, approximate=self.approximate)
+
+
+def test_a_small_error_counts_the_elements_beyond_the_tolerance(tmp_path: Path) -> None:
+    values = 0.1 * VALUES
+    values[::8, ::16] = 0.5
+    found = fd.compare(*(captured(Gelu(kind), tmp_path / kind, values) for kind in ("none", "tanh")))
+    first = row_of(found, "root.gelu")
+    assert first.reason is not None
+    assert first.reason.startswith("small, yet wrong")
+    assert first.metrics is not None
+    assert first.metrics.mismatched == 24
+
+
 def unseen(comparison: Comparison) -> list[str]:
     return [note.text for note in comparison.notes if "would not show" in note.text]
 

@@ -152,7 +152,8 @@ class Isolation:
             reason = alone.reason or "it is not what its inputs give"
             part = FailedPart("alone", alone.residual or 0.0, alone.limit or 0.0, f"small, yet wrong: {reason}")
             systematic = replace(systematic, failed=(part,), note=None)
-            return replace(row, status="mismatch", reason=part.text, systematic=systematic)
+            counted = self._graph.rows[place].metrics  # those of a match have no element that counts as mismatched
+            return replace(row, status="mismatch", reason=part.text, systematic=systematic, metrics=counted)
         return row
 
     def _only_rounds(self, place: int, row: MeasuredPair) -> bool:
