@@ -119,8 +119,8 @@ def _why_introduced(graph: RowGraph, place: int, fed: Feeding) -> str:
     keys = _keys(graph, shown)
     if row.role == "input":
         return f"{keys} {'match' if len(shown) > 1 else 'matches'}, and what the next module receives does not"
-    if graph.calls.of(place).inner:
-        return f"what ran inside it and reaches its output matches ({keys})"
+    if graph.calls.of(place).inner and any(graph.rows[at].role != "input" for at in fed.rows):
+        return f"what its output is made of matches ({keys})"
     return f"all that goes into it matches ({keys})"
 
 
