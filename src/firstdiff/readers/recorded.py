@@ -41,7 +41,9 @@ def open_recorded(tree: Tree) -> Trace:
         for tensor in part.tensors
     ]
     warnings = tuple(f"{folder}: {text}" for folder, part in zip(folders, parts, strict=True) for text in part.warnings)
-    return Trace(tree.label, tuple(tensors), {"parts": [dict(part.header) for part in parts]}, "seq", warnings)
+    header = {"parts": [dict(part.header) for part in parts]}
+    unfinished = next((part.unfinished for part in parts if part.unfinished), None)
+    return Trace(tree.label, tuple(tensors), header, "seq", warnings, unfinished)
 
 
 @final
@@ -83,13 +85,19 @@ class RecordedSource(Source):
 
 def _open_one(tree: Tree, folder: str) -> Trace:
     files = {blob.name.removeprefix(folder): blob for blob in tree.blobs if blob.name.startswith(folder)}
-    warnings = list(tree.warnings)
+    warnings, unfinished = list(tree.warnings), list[str]()
     header = _read_header(files.get(HEADER), warnings)
-    tensors = list(_numbered_calls(_read_lines(files, warnings)))
+    if header.get("complete") is False:
+        why = f" ({header['error']})" if header.get("error") else ""
+        unfinished.append(f"the recording did not finish{why}; tensors may be missing")
+    tensors = list(_numbered_calls(_read_lines(files, unfinished)))
     in_order = all(tensor.record.seq is not None for tensor in tensors)
     if in_order:
         tensors.sort(key=lambda tensor: tensor.record.seq or 0)
-    return Trace(tree.label, tuple(tensors), header, "seq" if in_order else "file", tuple(warnings))
+    order = "seq" if in_order else "file"
+    return Trace(
+        tree.label, tuple(tensors), header, order, (*warnings, *unfinished), unfinished[0] if unfinished else None
+    )
 
 
 def _read_header(blob: Blob | None, warnings: list[str]) -> dict[str, Any]:
@@ -108,13 +116,10 @@ def _read_header(blob: Blob | None, warnings: list[str]) -> dict[str, Any]:
         raise ReadError(
             f"is a trace of version {header['version']}; this firstdiff reads version {VERSION}; update firstdiff"
         )
-    if header.get("complete") is False:
-        why = f" ({header['error']})" if header.get("error") else ""
-        warnings.append(f"the recording did not finish{why}; tensors may be missing")
     return header
 
 
-def _read_lines(files: dict[str, Blob], warnings: list[str]) -> Iterator[Tensor]:
+def _read_lines(files: dict[str, Blob], unfinished: list[str]) -> Iterator[Tensor]:
     blob = files[LINES]
     text = blob.read(0, blob.size)
     lines = text.split(b"\n")
@@ -127,7 +132,7 @@ def _read_lines(files: dict[str, Blob], warnings: list[str]) -> Iterator[Tensor]
         if tensor.error is None:
             yield tensor
         else:
-            warnings.append(f"the last line of {LINES} was cut off and ignored")
+            unfinished.append(f"the last line of {LINES} was cut off and ignored")
 
 
 def _parse_line(text: bytes, number: int, files: dict[str, Blob]) -> Tensor:

@@ -43,7 +43,8 @@ class Tensor:
 class Trace:
     """Everything one run left behind.
 
-    `order` names the rule that put the tensors in order, `warnings` what a reader noticed and went on from.
+    `order` names the rule that put the tensors in order, `warnings` what a reader noticed and went on from;
+    `unfinished` is the one of them that says that the recording ended early.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Trace:
     header: Mapping[str, Any] = field(default_factory=dict)
     order: str = "given"
     warnings: tuple[str, ...] = ()
+    unfinished: str | None = None
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any], path: str = "arrays") -> Trace:

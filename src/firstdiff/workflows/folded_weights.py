@@ -64,4 +64,4 @@ def _folded(trace: Trace, parts: Mapping[str, tuple[Tensor, Tensor]]) -> Trace:
             kept.append(replace(tensor, record=replace(tensor.record, name=name), source=ArraySource(values)))
         elif tensor.name not in gains:
             kept.append(tensor)
-    return Trace(trace.path, tuple(kept), trace.header, trace.order, trace.warnings)
+    return replace(trace, tensors=tuple(kept))

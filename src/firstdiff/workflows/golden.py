@@ -90,9 +90,8 @@ def make_golden(
     with Staging(target) as staging:
         seconds = run_side(command, inputs, staging.path, on_line=on_line)
         trace = recorded_trace(staging.path, command)
-        unfinished = [text for text in trace.warnings if "did not finish" in text or "cut off" in text]
-        if unfinished:
-            raise CommandError(f"the reference left half a trace: {unfinished[0]}; the earlier golden is kept")
+        if trace.unfinished:
+            raise CommandError(f"the reference left half a trace: {trace.unfinished}; the earlier golden is kept")
         _add_to_header(staging.path, made_from)
         runs = project.golden.floor if floor is None else floor
         floors = _measure_floor(project, inputs, staging.path, runs, on_line) if runs else None

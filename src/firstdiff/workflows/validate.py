@@ -286,7 +286,7 @@ def _isolation_note(tensors: Sequence[TensorResult], options: ValidateOptions) -
 
 def _only(trace: Trace, components: Sequence[Component]) -> Trace:
     kept = tuple(tensor for tensor in trace if any(component.holds(tensor.name) for component in components))
-    return Trace(trace.path, kept, trace.header, trace.order, trace.warnings)
+    return replace(trace, tensors=kept)
 
 
 def _names(trace: Trace) -> list[str]:

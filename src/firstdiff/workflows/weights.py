@@ -108,7 +108,7 @@ def _weights_of(trace: Trace) -> Trace:
     if stated and not recorded:
         raise UsageError(f"{trace.path}: is a trace without parameters; record them, or name the checkpoint")
     kept = recorded or [replace(tensor, record=replace(tensor.record, role="param")) for tensor in trace]
-    return Trace(trace.path, tuple(kept), trace.header, trace.order, trace.warnings)
+    return replace(trace, tensors=tuple(kept))
 
 
 class _Judge:
