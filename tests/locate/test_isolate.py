@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from torch import nn
 
 from firstdiff.locate import Replays, RowGraph, isolate, locate
-from firstdiff.trace import Trace
+from firstdiff.trace import ArraySource, Trace
 from tests.capturing.models import Function, captured
 from tests.locate.compared import graph_of, rows_of
 from tests.locate.models import change, model, trace
@@ -103,6 +104,30 @@ def test_bf16_shows_a_channel_that_outputs_hide(tmp_path: Path) -> None:
     row = next(row for row in rows if row.key == "layers.1.ln_2")
     assert row.status == "match"
     assert broken(ours, theirs) == ["layers.1.ln_2"]
+
+
+@pytest.mark.parametrize("gain", [1.0, 1.01])
+def test_a_row_hidden_by_numbers_beyond_the_stored_type_is_left_out(tmp_path: Path, gain: float) -> None:
+    """The lowest number of float32 is -inf in float16: a row of nothing else had a softmax, and is stored as it was."""
+    hidden = torch.tensor([[False, True, True], [True, True, True]])
+
+    def masked(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x.masked_fill(hidden, torch.finfo(torch.float32).min), -1)
+
+    ours = captured(Function(masked), tmp_path / "r", torch.linspace(-1, 1, 24).reshape(4, 2, 3))
+    with np.errstate(over="ignore"):
+        theirs = Trace(
+            "stored",
+            tuple(replace(one, source=ArraySource(one.values().read().astype(np.float16))) for one in ours),
+            order="seq",
+        )
+    changed = [
+        replace(
+            one, source=ArraySource(one.values().read() * np.float16(gain if one.key.name == "root.softmax" else 1))
+        )
+        for one in theirs
+    ]
+    assert ("root.softmax" in broken(ours, Trace("stored", tuple(changed), order="seq"))) == (gain != 1.0)
 
 
 def test_what_cannot_be_judged_says_what_to_record(reference: Trace, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def judged_output(plan: Plan, record: Record, own: np.ndarray, limit: Limit, *, 
         return unknown(f"the candidate's inputs do not fit the operation: {error}", _LOOK_INSIDE)
     if computed is None:
         return unknown(f"output {record.slot} cannot be computed again", _LOOK_INSIDE)
+    computed = _where_known(plan, computed, own)
     own = within_half_steps(record.op or "", own, computed)
     held = held_as_it_goes(plan, record.slot, limit.dtype)
     if held is not None:
@@ -79,6 +80,14 @@ def judged_output(plan: Plan, record: Record, own: np.ndarray, limit: Limit, *, 
     return (
         judged if judged.status == "mismatch" else replace(judged, status="mismatch", reason=f"{text}: {parts[0].text}")
     )
+
+
+def _where_known(plan: Plan, computed: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Return the candidate's own numbers where its inputs give none: storing those in less range made infinities."""
+    arrays = [array for array in plan.arrays.values() if isinstance(array, np.ndarray) and array.dtype.kind == "f"]
+    if computed.shape != own.shape or not any(np.isinf(array).any() for array in arrays):
+        return computed
+    return np.where(np.isfinite(own) & ~np.isfinite(computed), own, computed)
 
 
 def _parts(
