@@ -183,3 +183,62 @@ def test_a_tap_that_holds_another_named_tensor_keeps_its_name(tmp_path: Path) ->
 
     found = pairs(tmp_path, swapped)
     assert (found["norm"], found["first"]) == ("norm", "first")
+
+
+class Heads(Net):
+    """Attention of two heads that are folded into the batch, as older models do."""
+
+    def forward(self, x: Any) -> Any:
+        return self.last(torch.log(self.mixed(self.first(x)).abs() + 1.0))
+
+    def mixed(self, product: Any) -> Any:
+        heads = product.reshape(3, 7, 2, 6).permute(0, 2, 1, 3).reshape(6, 7, 6)
+        mixed = torch.bmm(torch.softmax(torch.bmm(heads, heads.transpose(1, 2)), -1), heads)
+        return mixed.reshape(3, 2, 7, 6).permute(0, 2, 1, 3).reshape(3, 7, 12)
+
+
+def test_heads_folded_into_the_batch_are_followed(tmp_path: Path) -> None:
+    def other_weight(model: Any, x: Any) -> Taps:
+        product = x @ model.first.weight
+        return {"a": product, "c": model.last(torch.log(model.mixed(product).abs() + 1.0))}
+
+    assert pairs(tmp_path, other_weight, Heads) == {"a": "first", "c": "last"}
+
+
+class Cut(torch.nn.Module):  # type: ignore[misc]
+    """A module that no table of operators knows."""
+
+    def forward(self, x: Any) -> Any:
+        return x[:, :-1]
+
+
+class Shortened(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cut = Cut()
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.cut(torch.relu(self.norm(self.first(x)))))
+
+
+def test_modules_that_only_cut_are_followed(tmp_path: Path) -> None:
+    def other_weight(model: Any, x: Any) -> Taps:
+        product = x @ model.first.weight
+        return {"a": product, "c": model.last(torch.relu(model.norm(product))[:, :-1])}
+
+    assert pairs(tmp_path, other_weight, Shortened) == {"a": "first", "c": "last"}
+
+
+class Masked(Net):
+    def forward(self, x: Any) -> Any:
+        kept = self.norm(self.first(x)) * (torch.arange(7) < 5).float()[:, None]
+        return self.last(torch.softmax(self.second(kept), 1))
+
+
+def test_a_mask_left_out_is_where_the_next_tap_lacks_it(tmp_path: Path) -> None:
+    def unmasked(model: Any, x: Any) -> Taps:
+        normed = model.norm(model.first(x))
+        second = torch.softmax(model.second(normed), 1)
+        return {"p": model.first(x), "a": normed, "b": second, "c": model.last(second)}
+
+    assert pairs(tmp_path, unmasked, Masked) == {"p": "first", "a": "root.mul", "b": "root.softmax", "c": "last"}

@@ -76,7 +76,7 @@ class _Board:
         self._reference, self._candidate = situation.reference, situation.candidate
         self._prints = situation.prints
         self._free = frozenset(self._reference.free), frozenset(self._candidate.free)
-        self._agreeing = [pair for pair in situation.anchors if self._is_value(pair[0]) and agree(*pair)]
+        self._agreeing = [pair for pair in situation.anchors if self._is_executed(pair[0]) and agree(*pair)]
         self._settled = Settled(situation, agree).reference
         self._operations = Operations(self._reference, self._first)
         self._known = increasing(self._agreeing)
@@ -181,7 +181,13 @@ class _Board:
         return best[1]  # in a long sum even a wrong term makes little difference: the nearest
 
     def _are_copies(self, place: int, other: int) -> bool:
-        return self._first.get(place, place) == self._first.get(other, other)
+        """True for two tensors of the reference that hold the same values, in whatever layout."""
+        if self._first.get(place, place) == self._first.get(other, other):
+            return True
+        if self._reference.sizes[place] != self._reference.sizes[other]:
+            return False
+        one, values = _read(self._reference, place), _read(self._reference, other)
+        return one is not None and values is not None and _distance(np.sort(one, axis=None), values) == 0
 
     def _following(self, tap: int, given: np.ndarray) -> list[tuple[int, np.ndarray]]:
         """Return the next taps that tell something, with their values in order; a copy of the tap tells nothing."""
@@ -234,6 +240,9 @@ class _Board:
 
     def _is_value(self, place: int) -> bool:
         return self._reference.keys[place].role == "output" and _is_float(self._reference, place)
+
+    def _is_executed(self, place: int) -> bool:
+        return self._reference.keys[place].role in ("input", "output") and _is_float(self._reference, place)
 
     def _shape(self, place: int) -> tuple[int, ...]:
         return self._reference.tensor(place).values().shape
