@@ -58,6 +58,13 @@ def test_equal_values_beat_the_same_name_of_another_size() -> None:
     assert pairs(ours, [tensor("out", values(2, 5, 8))]) == {("post", "out")}
 
 
+def test_equal_values_beat_a_near_name_in_a_layout_that_hides_every_place() -> None:
+    """Time first and the axes of texts and time in one: no sample of places is found again."""
+    before, after = values(1, 4, 6, 8), np.tanh(values(1, 4, 6, 8))
+    ours = [tensor("model.conv1", before, "Conv1d"), tensor("model.tanh", after, "tanh", "model")]
+    assert pairs(ours, [tensor("conv1", after.transpose(1, 2, 0).reshape(48, 4))]) == {("model.tanh", "conv1")}
+
+
 def turned(products: np.ndarray) -> np.ndarray:
     return products[..., ::-1] * np.float32(0.6) + products * np.float32(0.8)
 
@@ -257,3 +264,20 @@ def test_functions_of_any_size_are_left_over() -> None:
     ]
     theirs = [tensor("p", values(4, 4, 6), seq=0), tensor("q", values(5), seq=1), tensor("end", values(6), seq=2)]
     assert ("root.block", "q") in pairs(ours, theirs)
+
+
+def test_names_of_different_layers_are_no_pair_by_place() -> None:
+    ours = [
+        tensor(f"layers.{layer}.{part}", values(10 * layer + at) * np.float32(gain), "Linear", f"layers.{layer}")
+        for layer in range(2)
+        for at, (part, gain) in enumerate((("mixer", 1.0), ("out", 9.0)))
+    ]
+    wrong = values(50) * np.float32(9.0), values(51) * np.float32(9.0)  # spread like what the first layer gives
+    theirs = [
+        tensor("blk_0.thing", values(0)),
+        tensor("blk_1.thing", wrong[0]),
+        tensor("blk_1.other", wrong[1]),
+    ]
+    found = pairs(ours, theirs)
+    assert {("layers.0.mixer", "blk_0.thing"), ("layers.1.mixer", "blk_1.thing")} <= found
+    assert all(one.split(".")[1] == other[4] for one, other in found)

@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from firstdiff.errors import ReadError
-from firstdiff.pairing.fingerprints import NOISE, Fingerprints, fits, misfit
+from firstdiff.pairing.fingerprints import NOISE, Fingerprints, fits, fits_of_profiles, misfit
 from firstdiff.pairing.names import op_kind
 from firstdiff.pairing.strategy import Findings, Proposal, Side, Situation, grouped
 
@@ -105,9 +105,11 @@ def _is_held_elsewhere(situation: Situation, one: Proposal, free: tuple[_BySize,
     place, other = one.reference[0], one.candidate[0]
     mine, yours = situation.prints
     sizes = situation.reference.sizes[place], situation.candidate.sizes[other]
-    by_values = [*fits(mine, free[0].get(sizes[1], []), yours, [other], within=NOISE)]
-    by_values += fits(mine, [place], yours, free[1].get(sizes[0], []), within=NOISE)
-    return bool(by_values)
+    searches = ((free[0].get(sizes[1], []), [other]), ([place], free[1].get(sizes[0], [])))
+    return any(fits(mine, places, yours, others, within=NOISE) for places, others in searches) or any(
+        fits_of_profiles(mine, places, yours, others)
+        for places, others in searches  # in any layout
+    )
 
 
 def _is_left_out(situation: Situation, one: Proposal) -> bool:
@@ -160,10 +162,11 @@ def _has_another_part(situation: Situation, sides: tuple[tuple[int, ...], tuple[
             and (side.keys[at].step, side.keys[at].rank) == (key.step, key.rank)
             and side.keys[at].role in _EXECUTED
         ]
-        near = fits(situation.prints[fused], same_run, situation.prints[1 - fused], [part])
+        prints = situation.prints[fused], situation.prints[1 - fused]
+        near = fits(prints[0], same_run, prints[1], [part]) or fits_of_profiles(prints[0], same_run, prints[1], [part])
         best = min(near, key=lambda fit: fit.misfit, default=None)
         if best is not None:
-            points, _ = situation.prints[fused].points([best.reference], "in_order")
+            points, _ = prints[0].points([best.reference], "in_order")
             if not np.isin(points, values).all():
                 return True
     return False

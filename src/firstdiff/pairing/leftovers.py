@@ -210,6 +210,8 @@ class _Board:
             for column, other in enumerate(stretch.theirs):
                 if (place, other) not in lone and not self._may_be_one_place(place, other):
                     continue
+                if self._are_numbered_alike and self._are_of_other_layers(place, other):
+                    continue
                 worth = self._worth(place, other) + result + (0.0 if inner and self._is_like(place, other) else inner)
                 if worth >= _LEAST:
                     scores[row, column] = worth
@@ -220,6 +222,16 @@ class _Board:
         near = [(place, other) for place in stretch.ours for other in stretch.theirs if self._is_like(place, other)]
         counts = Counter(place for place, _ in near), Counter(other for _, other in near)
         return {(place, other) for place, other in near if counts[0][place] == counts[1][other] == 1}
+
+    @cached_property
+    def _are_numbered_alike(self) -> bool:
+        """True if no pair that agrees is of two layers, as where a port names what goes into the next one."""
+        pairs = [pair for pair in self._situation.anchors if self._agree(*pair)]
+        return not any(self._are_of_other_layers(*pair) for pair in pairs)
+
+    def _are_of_other_layers(self, place: int, other: int) -> bool:
+        layers = self._situation.forms.reference[place].layers, self._situation.forms.candidate[other].layers
+        return bool(layers[0] and layers[1]) and layers[0][0] != layers[1][0]
 
     def _chain(self, place: int) -> tuple[object, ...]:
         return self._reference.tensor(place).record.parent, self._reference.sizes[place]
