@@ -198,3 +198,22 @@ def test_modules_that_only_move_values_are_judged_by_what_they_move(tmp_path: Pa
     assert pair.isolated is not None
     assert pair.isolated.status == ("mismatch" if wrong else "match")
     assert found.verdict == ("mismatch" if wrong else "match")
+
+
+@pytest.mark.parametrize(("gain", "wrong"), [(1.0, []), (1.01, ["7"])])
+def test_taps_stored_in_half_precision_need_not_be_computed_in_it(
+    tmp_path: Path, gain: float, wrong: list[str]
+) -> None:
+    model = nn.Sequential(*[nn.Linear(48, 48) for _ in range(12)])
+    generator = torch.Generator().manual_seed(0)
+    for layer in model:
+        nn.init.orthogonal_(layer.weight, generator=generator)
+    x = seeded(0, 64, 48)
+    reference = captured(model, tmp_path / "r", x)
+    with torch.no_grad():
+        model[7].weight[3] *= gain
+    candidate = captured(model, tmp_path / "c", x)
+    taps = {one.name: one.values().read().astype(np.float16) for one in candidate if one.key.role == "output"}
+    comparison = fd.compare(reference, taps, allow_missing=True)
+    assert comparison.verdict == ("mismatch" if wrong else "match")
+    assert [pair.key for pair in comparison.pairs if pair.status == "mismatch"] == wrong

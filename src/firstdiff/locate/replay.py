@@ -311,9 +311,13 @@ class Replays:
         What a converter casts back at the end was computed from such values.
         """
         candidate = self._graph.rows[place].candidate
-        was = candidate.record.attrs.get("dtype_was") if candidate else None
         own = self._values.own(place)
-        if candidate is None or own is None or not isinstance(was, str) or not dtypes.known(was):
+        if candidate is None or own is None:
+            return False
+        was = candidate.record.attrs.get("dtype_was")
+        if candidate.record.op is None and own.dtype.itemsize < self._values.reference(place).dtype.itemsize:
+            return True  # nothing says whether a tap was computed in the type it is stored in
+        if not isinstance(was, str) or not dtypes.known(was):
             return False
         given, had = dtypes.eps_of(own.dtype), dtypes.eps_of(dtypes.from_name(was))
         return had < given or (had > given and candidate.record.op == "Cast")
