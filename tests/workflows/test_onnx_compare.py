@@ -274,6 +274,45 @@ def test_a_wrong_weight_of_a_fused_product_is_found_at_its_node(tmp_path: Path) 
     assert found.comparison.first_divergence.name == "2"
 
 
+def test_nodes_that_an_optimiser_fused_across_modules_match_unless_they_are_wrong(tmp_path: Path) -> None:
+    """A bias goes into the activation after it, and a residual sum into the norm: no value is the module's own."""
+    from onnxruntime.transformers.optimizer import optimize_model
+
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.up, self.down, self.norm = nn.Linear(16, 32), nn.Linear(32, 16), nn.LayerNorm(16)
+            self.activation = nn.GELU()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = self.norm(self.down(self.activation(self.up(x))) + x)
+            return found
+
+    torch.manual_seed(0)
+    right = nn.Sequential(Residual(), Residual()).eval()
+    x = torch.randn(1, 6, 16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(right, (x,), tmp_path / "plain.onnx", dynamo=False, opset_version=17)
+    fused = optimize_model(str(tmp_path / "plain.onnx"), "bert", num_heads=4, hidden_size=16, opt_level=0)
+    assert {"BiasGelu", "SkipLayerNormalization"} <= {node.op_type for node in fused.model.graph.node}
+    fused.save_model_to_file(str(tmp_path / "model.onnx"))
+    found = compare_onnx(right, x, tmp_path / "model.onnx")
+    assert found.verdict == "match"
+    assert found.node is None
+
+    def wrong_bias(graph: onnx.GraphProto) -> None:
+        node = [node for node in graph.node if node.op_type == "BiasGelu"][1]
+        bias = next(tensor for tensor in graph.initializer if tensor.name == node.input[1])
+        bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias) + np.float32(0.5), bias.name))
+
+    found = compare_onnx(right, x, damaged(tmp_path, tmp_path / "wrong.onnx", wrong_bias))
+    assert found.node is not None
+    assert found.node.op == "com.microsoft:BiasGelu"
+    assert found.comparison.first_divergence is not None
+    assert found.comparison.first_divergence.name == "1.up"  # whose bias it is
+
+
 def test_a_wrong_axis_is_found_among_attentions_that_are_nearly_alike(tmp_path: Path) -> None:
     """With small random weights every head attends to all that it may see alike, in every layer."""
 

@@ -254,11 +254,20 @@ def torch_origin(node: onnx.NodeProto) -> dict[str, str]:
 
 def scopes_of(node: onnx.NodeProto) -> tuple[str, ...]:
     """The torch modules around a node, outermost first: as noted, or as the old exporter puts them into names."""
-    noted = next((item.value for item in node.metadata_props if item.key == f"{_METADATA}name_scopes"), None)
+    noted = _noted_scopes(node)
     if noted is not None:
         return tuple(scope for scope in _strings(noted)[:-1] if scope)
     parts = node.name.split("/")[1:-1] if node.name.startswith("/") else []
     return tuple(".".join(parts[: count + 1]) for count in range(len(parts)))
+
+
+def is_noted(node: onnx.NodeProto) -> bool:
+    """True for a node of which the exporter told where it comes from; converters make others."""
+    return _noted_scopes(node) is not None or node.name.startswith("/")
+
+
+def _noted_scopes(node: onnx.NodeProto) -> str | None:
+    return next((item.value for item in node.metadata_props if item.key == f"{_METADATA}name_scopes"), None)
 
 
 def has_hidden_values(node: onnx.NodeProto) -> bool:

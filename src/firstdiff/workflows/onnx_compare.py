@@ -137,7 +137,10 @@ def compare_onnx(
             own, again = _exported_again(model, args, kwargs, known, opened, base / _AGAIN)
             node = _node_beside(own, graph) if own is not None else None
             known = again if _is_from_torch(opened) else known
-        node = node or _first_node(found, graph, known, args, kwargs)
+        values = {str(record.key): str(record.attrs["value"]) for record, _ in names}
+        if node is None or not node.exact:
+            nodes = [one for one in (node, _first_node(found, graph, known, values, args, kwargs)) if one is not None]
+            node = min(nodes, key=lambda one: graph[one.value].record.seq or 0, default=None)
         found = _with_cause(found, node)
         outputs = [item for item in torch_run if item.record.role == "output"]
         paired = sum(record.role == "output" for record, _ in names)
@@ -186,13 +189,21 @@ def _feeds(model: OnnxModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> d
 def _completed(known: ModuleValues, noted: ModuleValues) -> ModuleValues:
     """Join what the export says and the metadata for modules it could not keep."""
     outputs = {**noted.outputs, **{name: values for name, values in known.outputs.items() if any(values)}}
-    return ModuleValues(outputs, known.inputs, known.program)
+    return ModuleValues(outputs, known.inputs, known.program, noted.unsure - known.outputs.keys())
 
 
 def _first_node(
-    found: Comparison, graph: Trace, known: ModuleValues, args: tuple[Any, ...], kwargs: dict[str, Any]
+    found: Comparison,
+    graph: Trace,
+    known: ModuleValues,
+    paired: Mapping[str, str],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> GraphNode | None:
-    """The first node of the module that diverges first whose value the exported program has otherwise."""
+    """The first node of the module that diverges first whose value the exported program has otherwise.
+
+    paired: the value of the graph for each tensor of the torch run
+    """
     first = found.first_divergence
     if first is None:
         return None
@@ -217,8 +228,8 @@ def _first_node(
             return _node(wrong, exact=all(item.name not in inside or item.name in both for item in fed))
     computing = [name for name in inside if values[name].record.op not in _MOVES]
     name = computing[-1] if computing else result
-    if name is None and pair.candidate is not None and pair.candidate.name in values:
-        name = pair.candidate.name
+    if (name is None or module in known.unsure) and paired.get(pair.key) in values:
+        name = paired[pair.key]
     return _node(values[name], exact=False) if name is not None else None
 
 
@@ -246,7 +257,7 @@ def _exported_again(
                 capture_onnx(own, _feeds(open_model(own), args, kwargs), path, overwrite=True)
             except FirstdiffError:
                 continue
-            return open_trace(path), ModuleValues(known.outputs, known.inputs, exported.program)
+            return open_trace(path), replace(known, program=exported.program)
     return None, known
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firstdiff.capturing.onnx_file import OnnxModel, need_onnx
-from firstdiff.capturing.onnx_graph import scopes_of
+from firstdiff.capturing.onnx_graph import is_noted, scopes_of
 from firstdiff.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,11 +32,13 @@ class ModuleValues:
     outputs: what a module gives, in order; "" where it is no tensor
     inputs: what it is given, as far as that is known
     program: the exported program, whose nodes are called as the values
+    unsure: modules whose value goes into a node that a converter made, which may have taken the rest of the module
     """
 
     outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     program: Any = None
+    unsure: frozenset[str] = frozenset()
 
 
 def export_model(
@@ -166,10 +168,13 @@ def _drop_signatures(program: Any, error: Exception) -> bool:
 def values_by_scope(model: OnnxModel) -> ModuleValues:
     """The values that leave each module, by what an exporter noted or put into names; the last of each module."""
     users: dict[str, list[tuple[str, ...]]] = {}
+    into_made: set[str] = set()
     scopes = [scopes_of(node) for node in model.proto.graph.node]
     for node, scope in zip(model.proto.graph.node, scopes, strict=True):
         for name in node.input:
             users.setdefault(name, []).append(scope)
+        if not is_noted(node):
+            into_made.update(node.input)
     for output in model.proto.graph.output:
         users.setdefault(output.name, []).append(())
     found: dict[str, tuple[str, ...]] = {}
@@ -178,7 +183,7 @@ def values_by_scope(model: OnnxModel) -> ModuleValues:
             leaving = [name for name in node.output if any(module not in user for user in users.get(name, ()))]
             if leaving:
                 found[module] = (leaving[0],)
-    return ModuleValues(found)
+    return ModuleValues(found, unsure=frozenset(module for module, (name,) in found.items() if name in into_made))
 
 
 def program_values(

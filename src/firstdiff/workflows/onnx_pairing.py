@@ -43,12 +43,10 @@ class ModulePairing:
         outputs = [item for item in self._torch if item.record.role == "output"]
         for item in outputs:
             self._settle(item, self._stated(item, outputs))
-        for item in outputs:
-            if item.record.seq not in self._found:
-                self._settle(item, self._by_content(item, outputs))
-        for item in outputs:
-            if item.record.seq not in self._found:
-                self._settle(item, self._between(item, outputs))
+        for way in (self._equal, self._by_content, self._between):
+            for item in outputs:
+                if item.record.seq not in self._found:
+                    self._settle(item, way(item, outputs))
         for item in self._torch:
             if item.record.role == "input":
                 self._settle(item, self._input(item, outputs))
@@ -73,14 +71,26 @@ class ModulePairing:
         names = [value for value in self._known.outputs.get(name, ()) if value in self._by_name]
         own = [other for other in outputs if (other.name, other.record.call) == (item.name, item.record.call)]
         if len(names) == len(own):
-            return self._by_name[names[own.index(item)]]
+            value = self._by_name[names[own.index(item)]]
+            unsure = name in self._known.unsure and distance(item, value) >= _rounding(value)
+            return None if unsure else value
         shaped = [self._by_name[name] for name in names if self._by_name[name].values().shape == item.values().shape]
         return shaped[0] if len(shaped) == 1 == len(own) else None
 
-    def _by_content(self, item: Tensor, outputs: Sequence[Tensor]) -> Tensor | None:
-        """The value that holds nearly the same; none where it is only similar, and what comes next is right."""
+    def _equal(self, item: Tensor, _outputs: Sequence[Tensor]) -> Tensor | None:
+        """The value that holds the same but for rounding."""
         alike = [(distance(item, value), value) for value in self._by_shape[item.values().shape]]
-        near = [(far, value) for far, value in alike if far < _SAME]
+        far, value = min(alike, key=lambda pair: pair[0], default=(np.inf, None))
+        return value if value is not None and far <= _rounding(value) else None
+
+    def _by_content(self, item: Tensor, outputs: Sequence[Tensor]) -> Tensor | None:
+        """The value that holds nearly the same; none where it is only similar, and what comes next is right.
+
+        A value that another tensor has is only similar to this one, unless they are equal: layers change little.
+        """
+        alike = [(distance(item, value), value) for value in self._by_shape[item.values().shape]]
+        claimed = {id(value) for value in self._found.values()}
+        near = [(far, value) for far, value in alike if far < (_rounding(value) if id(value) in claimed else _SAME)]
         if not near:
             return None
         far, value = min(near, key=lambda pair: pair[0])
