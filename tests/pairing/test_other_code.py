@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from firstdiff.comparing import compare
 from firstdiff.pairing import pair_up
@@ -226,6 +227,40 @@ def test_an_input_rearranged_to_the_bit_is_a_way_of_writing() -> None:
 
 def test_a_rearranged_input_counts_where_the_output_differs() -> None:
     assert compare(*patches(values(7, 2, 4, 10))).pairs[0].status == "mismatch"
+
+
+@pytest.mark.parametrize("first", [6, 7])
+def test_a_rearranged_input_is_judged_by_what_is_first_made_of_it(first: int) -> None:
+    """The model's own output differs for a reason of its own."""
+    given, cut = (side.tensors[0].values().view() for side in patches(values(6, 2, 4, 10)))
+
+    def run(name: str, images: np.ndarray, made: np.ndarray, end: np.ndarray) -> Trace:
+        roles: tuple[tuple[str, Role, np.ndarray], ...] = (
+            ("model", "input", images),
+            ("model.stem", "output", made),
+            ("model", "output", end),
+        )
+        return Trace(name, tuple(Tensor(Record(name=n, role=r), ArraySource(x)) for n, r, x in roles))
+
+    ours = run("ours", given, values(6, 2, 4, 10), values(8))
+    theirs = run("theirs", cut, values(first, 2, 4, 10), values(9))
+    statuses = [pair.status for pair in compare(ours, theirs).pairs]
+    assert statuses[0] == ("match" if first == 6 else "mismatch")
+    assert statuses[2] == "mismatch"
+
+
+def test_a_later_argument_known_by_its_number_is_no_pair_of_another_size() -> None:
+    def layer(front: str, mask: np.ndarray) -> list[Tensor]:
+        made = tensor(f"{front}layers.0", values(2), "Layer", role="output")
+        return [
+            tensor(f"{front}layers.0", values(1), "Layer", role="input", slot="0"),
+            tensor(f"{front}layers.0", mask, "Layer", role="input", slot="1"),
+            made,
+        ]
+
+    found = pairs(layer("model.", values(3, 2, 1, 7, 7)), layer("", values(4, 2, 10)))
+    assert ("model.layers.0:in.0", "layers.0:in.0") in found
+    assert ("model.layers.0:in.1", "layers.0:in.1") not in found
 
 
 def test_an_operation_is_paired_with_its_kind_inside_a_wrapper() -> None:

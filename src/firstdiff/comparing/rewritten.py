@@ -26,15 +26,14 @@ _WEIGHTLESS_ENDS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "DropPath"
 def accept_rearranged_inputs(rows: Sequence[MeasuredPair]) -> list[MeasuredPair]:
     """Let an input in another layout match where its values are the same to the bit and what is made of it matches.
 
-    That is the output of its module, or the next output that was compared where this one has no partner.
+    That is the output of its module, or the next output that was compared: behind it a module may go wrong elsewhere.
     """
     outputs = {_call(row): row.status for row in rows if row.role == "output"}
     found, following = [], ""
     for row in reversed(rows):
         if row.role == "output" and row.metrics is not None:
             following = row.status
-        made = outputs.get(_call(row), "missing")
-        agrees = "match" in (made, following if made == "missing" else "")
+        agrees = "match" in (outputs.get(_call(row)), following)
         found.append(_accepted(row) if agrees and _is_rearranged(row) else row)
     return found[::-1]
 

@@ -87,7 +87,10 @@ def _pair_rank(situation: Situation, ours: list[int], theirs: list[int], rule: R
     if len(ours) == len(theirs) == 1:
         sizes = situation.reference.size(ours), situation.candidate.size(theirs)
         fits = None in sizes or sizes[0] == sizes[1]
-        yield Proposal((ours[0],), (theirs[0],), rule.confidence if fits else rule.other_size, why=rule.why)
+        confidence = rule.confidence if fits else rule.other_size
+        if not fits and confidence < 1.0 and _is_later_argument(situation.reference.keys[ours[0]]):
+            confidence = _UNCLEAR
+        yield Proposal((ours[0],), (theirs[0],), confidence, why=rule.why)
         return
     in_order = rule.in_order is not None and len(ours) == len(theirs)
     confidence = rule.in_order if in_order and rule.in_order is not None else _UNCLEAR
@@ -96,6 +99,11 @@ def _pair_rank(situation: Situation, ours: list[int], theirs: list[int], rule: R
         partner = theirs[min(turn, len(theirs) - 1)]
         others = tuple(other for other in theirs[: _MOST_ALTERNATIVES + 1] if other != partner)
         yield Proposal((place,), (partner,), confidence, others[:_MOST_ALTERNATIVES], why)
+
+
+def _is_later_argument(key: Key) -> bool:
+    """True for an argument known by its number alone, which is another one in other code: a mask, or what it is of."""
+    return key.role == "input" and key.slot.isdigit() and key.slot != "0"
 
 
 _SAME_KEY = Rule(confidence=1.0, other_size=1.0, why="the same key", in_order=0.9)
