@@ -130,6 +130,19 @@ def test_a_row_hidden_by_numbers_beyond_the_stored_type_is_left_out(tmp_path: Pa
     assert ("root.softmax" in broken(ours, Trace("stored", tuple(changed), order="seq"))) == (gain != 1.0)
 
 
+def test_a_sum_with_a_mask_is_judged_whatever_number_the_mask_has(tmp_path: Path) -> None:
+    scores, seen = torch.linspace(-3, 3, 64).reshape(2, 4, 8), torch.ones(4, 8).tril(4).bool()
+
+    def side(name: str, filler: float) -> Trace:
+        made = Function(lambda _, x: torch.add(x, torch.zeros(4, 8).masked_fill(~seen, filler)).softmax(-1))
+        return captured(made, tmp_path / name, scores)
+
+    found = rows_of(side("r", torch.finfo(torch.float32).min), side("c", -torch.inf))
+    judged = {row.key: alone for row, alone in zip(found, isolate(RowGraph(found)), strict=True)}
+    (key,) = (key for key, alone in judged.items() if key.endswith(".add") and alone and alone.status != "unknown")
+    assert judged[key].status == "match"
+
+
 def test_what_cannot_be_judged_says_what_to_record(reference: Trace, tmp_path: Path) -> None:
     few = trace(model(shuffled=True), tmp_path / "c", include=["layers.1*"])
     rows = rows_of(reference, few)

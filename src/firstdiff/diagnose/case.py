@@ -15,6 +15,7 @@ from firstdiff.diagnose.hypothesis import Fit, Floor, noise_steps
 from firstdiff.diagnose.rows import Nearby, Scene, as_recorded
 from firstdiff.diagnose.segment import Operation, operations_of
 from firstdiff.dtypes import doubles
+from firstdiff.judge.special_values import filler_places
 from firstdiff.judge.tolerance import default_factor
 from firstdiff.locate.operation import is_of_each_element, rounds_once
 from firstdiff.ops import Plan
@@ -189,7 +190,7 @@ class Case:
     @cached_property
     def candidate(self) -> np.ndarray:
         """The candidate's values, float64; a part of a large tensor (`part_text` says which)."""
-        return self._values(1)
+        return self._with_fillers_of_reference(self._values(1))
 
     @cached_property
     def candidate_as_recorded(self) -> np.ndarray | None:
@@ -232,8 +233,16 @@ class Case:
         for operation in self.operations:
             again = operation.run()
             if operation.own_inputs and again is not None and again.shape == self.candidate.shape:
-                return again, True
+                return self._with_fillers_of_reference(again), True
         return self.reference, False
+
+    def _with_fillers_of_reference(self, values: np.ndarray) -> np.ndarray:
+        """Return values with the reference's number wherever a mask hides both: -inf is no overflow of -1e9."""
+        judged, tolerance = self.row.systematic, self.row.tolerance
+        if judged is None or not judged.hidden or (tolerance is not None and tolerance.rule != "default"):
+            return values
+        places = filler_places(self.reference, values)
+        return values if places is None else np.where(places.hidden, self.reference, values)
 
     @cached_property
     def floor(self) -> Floor:

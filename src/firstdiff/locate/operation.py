@@ -10,6 +10,7 @@ import numpy as np
 
 from firstdiff import dtypes
 from firstdiff.judge.alone import parts_alone, parts_of_steps
+from firstdiff.judge.special_values import filler_places
 from firstdiff.locate.conditioning import PRODUCTS, is_within_a_step, is_within_its_steps, is_within_its_sums
 from firstdiff.schema import FailedPart, Isolated
 from firstdiff.trace import Record
@@ -51,7 +52,7 @@ def judged_output(plan: Plan, record: Record, own: np.ndarray, limit: Limit, *, 
     if computed is None:
         return unknown(f"output {record.slot} cannot be computed again", _LOOK_INSIDE)
     computed = _where_known(plan, computed, own)
-    own = within_half_steps(record.op or "", own, computed)
+    own = _with_fillers_of(computed, within_half_steps(record.op or "", own, computed))
     held = held_as_it_goes(plan, record.slot, limit.dtype)
     if held is not None:
         limit = replace(limit, value=max(limit.value, limit_of_steps(plan, record.slot, computed, limit.dtype)))
@@ -88,6 +89,15 @@ def _where_known(plan: Plan, computed: np.ndarray, own: np.ndarray) -> np.ndarra
     if computed.shape != own.shape or not any(np.isinf(array).any() for array in arrays):
         return computed
     return np.where(np.isfinite(own) & ~np.isfinite(computed), own, computed)
+
+
+@np.errstate(over="ignore")
+def _with_fillers_of(computed: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Return a result with what was computed wherever a mask hides both, whatever number each mask has."""
+    places = filler_places(computed, own) if computed.shape == own.shape else None
+    if places is None or not places.agree:
+        return own
+    return np.where(places.hidden, computed.astype(own.dtype), own)
 
 
 def _parts(

@@ -66,6 +66,14 @@ def test_numbers_beyond_float16_overflow() -> None:
     assert "float32" in found[0].fix
 
 
+def test_scores_that_masks_fill_with_other_numbers_do_not_overflow() -> None:
+    hidden = np.triu(np.ones((16, 64), bool), 40)
+    lowest, infinite = (np.where(hidden, x, X).astype(np.float32) for x in (np.finfo(np.float32).min, -np.inf))
+    found = fd.compare({"x": lowest}, {"x": np.where(hidden, infinite, X * 1.25).astype(np.float32)})
+    assert found.verdict == "mismatch"
+    assert confidence_in("overflow", found.diagnosis) == 0.0
+
+
 def test_nan_of_moderate_numbers_is_no_overflow() -> None:
     candidate = noisy(X)
     candidate[0, 3] = np.nan
