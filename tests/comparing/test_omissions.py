@@ -90,6 +90,16 @@ def test_a_part_needs_an_option_of_its_own(kept: Any) -> None:
         assert compare(*sides, allow_partial=True).verdict == "match"
 
 
+def test_a_longer_table_of_the_code_is_no_omission() -> None:
+    table = values(12, 8)
+
+    def side(name: str, rows: int) -> Trace:
+        tensors = (("positions", "buffer", table[:rows]), ("embedded", "output", table[:5] * 2))
+        return Trace(name, tuple(Tensor(Record(name=n, role=role), ArraySource(x)) for n, role, x in tensors))
+
+    assert compare(side("ours", 12), side("theirs", 9)).verdict == "match"
+
+
 @pytest.mark.parametrize("side", ["reference", "candidate"])
 def test_one_of_two_equal_tensors_is_no_match_for_a_single_one(side: str) -> None:
     """Which of the two it is would be luck, and the other one's own partner may be wrong."""
