@@ -334,6 +334,29 @@ def test_a_wrong_axis_is_found_among_attentions_that_are_nearly_alike(tmp_path: 
     assert found.comparison.diagnosis[0].cause == "softmax.axis"
 
 
+def test_what_fills_a_mask_in_half_precision_hides_no_wrong_weight(tmp_path: Path) -> None:
+    """A converter cannot keep the least number of float32; the attention gives the same all the same."""
+
+    class Masked(Block):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.ln(x)
+            hidden = torch.full((10, 10), torch.finfo(torch.float32).min).triu(1)
+            scores = self.q(y) @ self.k(y).transpose(-1, -2) / 4
+            return x + torch.softmax(scores + hidden, dim=-1) @ self.v(y)
+
+    right = model()
+    right.blocks = nn.ModuleList([Masked(), Masked()])
+    compare_onnx(right.eval(), {"ids": IDS}, folder=tmp_path)
+    proto = onnx.load(tmp_path / "model.onnx")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says which numbers it changes
+        onnx.save_model(convert_float_to_float16(proto, keep_io_types=True), tmp_path / "model.onnx")
+    assert compare_onnx(right, {"ids": IDS}, tmp_path / "model.onnx").verdict == "match"
+    found = compare_onnx(right, {"ids": IDS}, damaged(tmp_path, tmp_path / "wrong.onnx", wrong_weight))
+    assert found.node is not None
+    assert found.node.module == "blocks.1.q"
+
+
 def test_what_does_not_fit_is_said(exported: tuple[Path, OnnxComparison], tmp_path: Path) -> None:
     class Two(nn.Module):
         def forward(self) -> torch.Tensor:

@@ -135,7 +135,7 @@ def compare_onnx(
         if found.first_divergence is not None and known.program is None:
             tell("exporting, to find the node")
             own, again = _exported_again(model, args, kwargs, known, opened, base / _AGAIN)
-            node = _node_beside(own, graph) if own is not None else None
+            node = _node_beside(own, graph, found) if own is not None else None
             known = again if _is_from_torch(opened) else known
         values = {str(record.key): str(record.attrs["value"]) for record, _ in names}
         if node is None or not node.exact:
@@ -261,8 +261,12 @@ def _exported_again(
     return None, known
 
 
-def _node_beside(own: Trace, graph: Trace) -> GraphNode | None:
-    """The first node of a file that differs from what torch exports here; None where that says nothing."""
+def _node_beside(own: Trace, graph: Trace, found: Comparison) -> GraphNode | None:
+    """The first node of a file that differs from what torch exports here; None where that says nothing.
+
+    found: the modules' comparison; what differs inside one that gives the right result, such as the number that fills
+        a mask in another type, is not what went wrong elsewhere
+    """
     beside = compare(own, graph, allow_missing=True, allow_extra=True)
     first = beside.first_divergence
     if first is None or first.origin != "introduced":
@@ -276,6 +280,8 @@ def _node_beside(own: Trace, graph: Trace) -> GraphNode | None:
         given = by_key.get(pair.candidate.name)
         if given is None or given.record.role != "output":
             return None
+        if _is_in_right_module(given, found):
+            continue
         meant = next((item for item in own if pair.reference and str(item.key) == pair.reference.name), given)
         wrong = given if meant.record.op == given.record.op else _computing(given, by_seq)
         known = compared.get(str(wrong.key))
@@ -285,6 +291,15 @@ def _node_beside(own: Trace, graph: Trace) -> GraphNode | None:
         exact = all(str(item.key) in compared or _is_of_weights(item, by_seq) for item in fed)
         return replace(_node(wrong, exact=exact), cause=pair.diagnosis[0] if pair.diagnosis else None)
     return None
+
+
+def _is_in_right_module(item: Tensor, found: Comparison) -> bool:
+    """True for a value of a module that gives what torch gives, unless it is around the first that does not."""
+    scope, first = item.record.attrs.get("module"), found.first_divergence
+    if not isinstance(scope, str) or first is None:
+        return False
+    right = (pair.name for pair in found.pairs if pair.status == "match" and pair.role == "output")
+    return any(_is_inside(scope, module) and not _is_inside(first.name, module) for module in right if module)
 
 
 def _computing(item: Tensor, by_seq: Mapping[int | None, Tensor]) -> Tensor:
