@@ -424,3 +424,12 @@ def test_an_error_is_made_after_all_that_is_proven(
     first = located(reference, Trace("candidate", tuple(tensors))).first_divergence
     assert first is not None
     assert (first.key, first.between) == ("root.mul", (last_right, "root.mul"))
+
+
+def test_the_first_tap_of_a_port_is_somewhere_behind_the_model_s_input(tmp_path: Path) -> None:
+    reference = trace(model(), tmp_path / "r")
+    tap = next(one for one in reference if str(one.key) == "layers.0")
+    wrong = Tensor(Record(name="layers.0", role="tap"), ArraySource(tap.values().read() * np.float32(1.5)))
+    found = located(reference, Trace("taps", (wrong,), order="seq")).first_divergence
+    assert found is not None
+    assert (found.origin, found.between) == ("unknown", ("root:in.0", "layers.0"))

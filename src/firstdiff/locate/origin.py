@@ -141,7 +141,9 @@ def _estimate(graph: RowGraph, place: int, fed: Feeding) -> Finding:
     """Estimate the origin of a row without recorded inputs from a jump of the error relative to the tolerance."""
     row = graph.rows[place]
     if not fed.rows:
-        return Finding("unknown", f"nothing before it was compared; {_RECORD_INPUTS}", estimated=True)
+        begin = next((one.key for one in graph.rows[:place] if one.role == "input" and not one.is_evidence), None)
+        between = () if begin is None else (begin, row.key)
+        return Finding("unknown", f"nothing before it was compared; {_RECORD_INPUTS}", estimated=True, between=between)
     last = _keys(graph, fed.rows[-1:])
     before = max(severity(graph.rows[at]) for at in fed.rows)
     now = severity(row)
