@@ -51,8 +51,11 @@ def _unwrapped(situation: Situation, proposals: list[Proposal]) -> list[Proposal
         kinds = inner[0].kind(one.reference[0]), inner[1].kind(one.candidate[0])
         place = inner[0].inside(one.reference[0], kinds[1], taken[0])
         other = inner[1].inside(one.candidate[0], kinds[0], taken[1])
-        ours, theirs = one.reference if place is None else (place,), one.candidate if other is None else (other,)
-        found.append(replace(one, reference=ours, candidate=theirs))
+        reference, candidate = (
+            one.reference if place is None else (place,),
+            one.candidate if other is None else (other,),
+        )
+        found.append(replace(one, reference=reference, candidate=candidate))
     return found
 
 
@@ -103,11 +106,11 @@ def _may_be_beaten(situation: Situation, one: Proposal, *, of_other_size: bool) 
 def _is_held_elsewhere(situation: Situation, one: Proposal, free: tuple[_BySize, _BySize]) -> bool:
     """True if a free tensor is far nearer to one of the two than they are to each other."""
     place, other = one.reference[0], one.candidate[0]
-    mine, yours = situation.prints
+    prints = situation.prints
     sizes = situation.reference.sizes[place], situation.candidate.sizes[other]
     searches = ((free[0].get(sizes[1], []), [other]), ([place], free[1].get(sizes[0], [])))
-    return any(fits(mine, places, yours, others, within=NOISE) for places, others in searches) or any(
-        fits_of_profiles(mine, places, yours, others)
+    return any(fits(prints[0], places, prints[1], others, within=NOISE) for places, others in searches) or any(
+        fits_of_profiles(prints[0], places, prints[1], others)
         for places, others in searches  # in any layout
     )
 

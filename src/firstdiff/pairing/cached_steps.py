@@ -28,13 +28,13 @@ Shape = tuple[int, ...]
 
 def steps_of_one(reference: Side, candidate: Side) -> Findings | None:
     """Several steps with a cache, where the other side ran all tokens at once."""
-    ours, theirs = by_key(reference), by_key(candidate)
+    keyed = by_key(reference), by_key(candidate)
     steps = len({key.step for key in reference.keys}), len({key.step for key in candidate.keys})
     if 1 not in steps or steps == (1, 1):
         return None
     flip = steps[0] > 1
     whole_side, part_side = (candidate, reference) if flip else (reference, candidate)
-    whole, parts = (theirs, ours) if flip else (ours, theirs)
+    whole, parts = keyed[::-1] if flip else keyed
     parts |= _by_position(whole_side, whole, part_side, parts)
     shared = [key for key in whole if key in parts and len(whole[key]) == 1]
     ids = [key for key in shared if _are_joined_tokens(whole_side, whole[key][0], part_side, parts[key])]
