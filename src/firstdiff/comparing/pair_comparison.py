@@ -46,6 +46,8 @@ _READ_AT_ONCE_BYTES = 1 << 16
 _MOST_SIDE_BY_SIDE = 4  # each has a window of either side in memory
 # two swapped channels of 4,096 leave more than this
 _NEARLY_EQUAL = 0.02
+# of a table in half precision that need not be the reference's, rounded: near 0, where each side computes its own
+_OTHER_ENTRIES = 0.1
 
 Sources = tuple[Source, Source]
 
@@ -236,7 +238,11 @@ class PairComparison:
         if not exact and tolerance.rule in ("default", "stated", "torch", "eps"):
             coarser = max(types, key=dtypes.eps_of)
             found = systematic_of(seen, shown, coarser, filled)
-            if matched.first.key.role == "param" and are_of_two_types(sources):
+            role = matched.first.key.role
+            in_half = coarser.itemsize == 2 and role == "buffer"
+            if in_half and (wrong := other_weights(sources, share=_OTHER_ENTRIES)):
+                found = replace(found, failed=(*found.failed, wrong))
+            if role == "param" and are_of_two_types(sources):
                 wrong = other_weights(sources)
                 # small ones are rounded coarsely, to steps that noise has no limit for
                 found = (

@@ -338,4 +338,7 @@ def _record_next(case: Case) -> str:
     lone = [both.key for both in case.params.values() if both.candidate is None]
     if lone:
         return f"compare its weights: {', '.join(lone)} has no partner in the candidate"
+    wrong = [both.key for both in case.params.values() if both.differs]
+    if wrong:
+        return f"compare the code of both sides there; {', '.join(wrong[:3])} differs, which does not explain all of it"
     return "compare the code of both sides there; its inputs and weights are what the reference has"

@@ -122,8 +122,11 @@ def are_of_two_types(sources: tuple[Source, Source]) -> bool:
     return types[0] != types[1] and all(dtypes.kind_of(dtype) == "float" and dtype.itemsize >= 2 for dtype in types)
 
 
-def other_weights(sources: tuple[Source, Source]) -> FailedPart | None:
-    """Say how many weights of another type are not the reference's, rounded; None where all are."""
+def other_weights(sources: tuple[Source, Source], *, share: float = 0.0) -> FailedPart | None:
+    """Say how many weights of another type are not the reference's, rounded; None where all are.
+
+    share: of them that may be others, such as entries of a table near 0 that each side has computed for itself
+    """
     if not are_of_two_types(sources):
         return None
     types = [source.dtype for source in sources]
@@ -136,11 +139,11 @@ def other_weights(sources: tuple[Source, Source]) -> FailedPart | None:
             if not np.array_equal(reference.astype(held), candidate.astype(held)):
                 one, other = reference.astype(np.float64), candidate.astype(np.float64)
                 others += int(np.count_nonzero(np.abs(one - other) > eps * np.abs(one) + step))
-    if not others:
+    found = others / max(sources[0].size, 1)
+    if found <= share:
         return None
-    share = others / max(sources[0].size, 1)
     text = f"{others:,} of {sources[0].size:,} weights are not the reference's, rounded to {short_name(held)}"
-    return FailedPart("exact", share, 0.0, text)
+    return FailedPart("exact", found, share, text)
 
 
 def without_fillers(scan: PairScan, sources: tuple[Source, Source]) -> Filled | None:

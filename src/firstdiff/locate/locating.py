@@ -144,7 +144,11 @@ def _notes(graph: RowGraph, findings: dict[int, Finding], differing: list[int], 
     if not differing:
         if graph.wrong_weights:
             names = ", ".join(graph.wrong_weights[:3])
-            yield Note("other", None, f"Only weights differ ({names}); nothing computed on this input shows it")
+            yield Note(
+                "other",
+                None,
+                f"Only weights differ ({names}); all that was computed on this input is within its limits",
+            )
         return
     if order in _ORDERS:
         yield Note("other", None, _ORDERS[order])
