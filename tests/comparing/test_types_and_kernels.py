@@ -200,7 +200,6 @@ def test_modules_that_only_move_values_are_judged_by_what_they_move(tmp_path: Pa
     assert found.verdict == ("mismatch" if wrong else "match")
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize(("gain", "wrong"), [(1.0, []), (1.01, ["7"])])
 def test_taps_stored_in_half_precision_need_not_be_computed_in_it(
     tmp_path: Path, gain: float, wrong: list[str]
@@ -218,7 +217,8 @@ def test_taps_stored_in_half_precision_need_not_be_computed_in_it(
     comparison = fd.compare(reference, taps, allow_missing=True)
     assert comparison.verdict == ("mismatch" if wrong else "match")
     assert [pair.key for pair in comparison.pairs if pair.status == "mismatch"] == wrong
-=======
+
+
 class Tabled(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -238,4 +238,3 @@ def test_tables_in_half_precision_are_the_references_rounded(tmp_path: Path, fac
     assert found.verdict == verdict
     table = next(pair for pair in found.pairs if pair.key == "waves:buffer")
     assert table.status == verdict
->>>>>>> de9603f (judge: hold tables in half precision to the reference's)
