@@ -125,7 +125,8 @@ def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
         with held:
             return {name: held[name] for name in held.files}
     except (OSError, ValueError, TypeError, BadZipFile, EOFError) as error:
-        raise ReadError(f"cannot be read as .npz ({error})", str(path)) from error
+        reason = getattr(error, "strerror", None) or error
+        raise ReadError(f"cannot be read as .npz ({reason})", str(path)) from error
 
 
 def check_inputs(model: OnnxModel, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -13,7 +13,6 @@ from starlette.responses import StreamingResponse
 
 from firstdiff.server.context import Context, Shared
 from firstdiff.server.inference.inputs import inputs_from_file, made_inputs
-from firstdiff.server.inference.message import pack_part, unpack_tensors
 from firstdiff.server.inference.models import CLOSED, BrowserModel, BrowserRun
 from firstdiff.server.inference.table import build_table
 from firstdiff.server.inference.wire import (
@@ -27,6 +26,8 @@ from firstdiff.server.inference.wire import (
     RunOut,
     TableOut,
     TorchIn,
+    pack_part,
+    unpack_tensors,
 )
 from firstdiff.server.responses import ConflictError, ForbiddenError, TooLargeError, answer, download, raw
 from firstdiff.server.submit import given_path
