@@ -60,6 +60,15 @@ _LEAST_SHARE = 0.01  # of all elements; fewer are outliers, which belong to the 
 _WINDOW = 1 << 20
 
 
+def fillers(values: np.ndarray) -> np.ndarray:
+    """Mark what a mask adds or puts in, such as -1e9, in each line of the last axis: far larger than all else there."""
+    size = np.abs(values)
+    largest = size.max(axis=-1, keepdims=True, initial=0.0)
+    filled = (size > largest / 2) & (largest >= _LEAST_FILLER)
+    rest = np.where(filled, 0.0, size).max(axis=-1, keepdims=True, initial=0.0)
+    return np.asarray(filled & (rest > 0) & (rest < largest / _FAR))
+
+
 def shown_deviation(source: Source, statistics: Statistics) -> float:
     """The standard deviation of the finite elements, those left out that are a mask's filler.
 

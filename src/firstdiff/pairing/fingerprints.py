@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, final
 import numpy as np
 
 from firstdiff.errors import ReadError
+from firstdiff.measure.statistics import fillers
 from firstdiff.pairing.strategy import Side, grouped
 from firstdiff.trace import Source, Trace
 
@@ -31,7 +32,6 @@ _VIEWED_BYTES = 1 << 22  # beyond this, values are read one by one
 FEWEST_DISTINCT = 16  # masks, one-hot rows and zeros look alike everywhere
 _FEWEST_IDS, _IDS_SHARE = 4, 4  # of whole numbers one in four suffices: ids of a short text, but no mask
 _LARGEST = 1e100
-_LEAST_FILLER, _FAR = 1e3, 100.0  # a filler is as many times larger than all else
 _GOLDEN = 0.6180339887498949
 _PHASES = np.arange(len(WAVES))[:, None] * _GOLDEN
 
@@ -163,11 +163,7 @@ def _tidied(rows: Array) -> Array:
 
 def without_fillers(rows: Array) -> Array:
     """Return rows with zeros for what a mask adds or puts in, such as -1e9: it hides what the scores are."""
-    size = np.abs(rows)
-    largest = size.max(axis=-1, keepdims=True, initial=0.0)
-    filled = (size > largest / 2) & (largest >= _LEAST_FILLER)
-    rest = np.where(filled, 0.0, size).max(axis=-1, keepdims=True, initial=0.0)
-    return np.where(filled & (rest > 0) & (rest < largest / _FAR), 0.0, rows)
+    return np.where(fillers(rows), 0.0, rows)
 
 
 EQUAL = 0.05  # the same values, with the noise of a deep model in bf16
