@@ -42,6 +42,15 @@ def test_more_ids_than_there_should_be(more: int) -> None:
     assert not found or found[0].cause == "ids.mismatch"
 
 
+def test_positions_that_count_padding() -> None:
+    seen = np.ones((2, 20), int)
+    seen[1, :4] = 0
+    positions = np.maximum(seen.cumsum(1) - 1, 0)
+    found = diagnosed(positions, np.broadcast_to(np.arange(20), (2, 20)), "position_ids")
+    assert found[0].cause == "position.offset"
+    assert "4 in place of 0" in found[0].evidence or "1 in place of 0" in found[0].evidence
+
+
 def test_positions_that_start_elsewhere() -> None:
     positions = np.arange(20)[None]
     found = diagnosed(positions, positions + 2, "position_ids")

@@ -18,6 +18,7 @@ _FEWEST_ROWS = 2
 _NAMED_ROWS = 3
 _NEAR = 1e-4  # of the table's deviation
 _MOST_PRODUCTS = 1 << 31
+_FEWEST_POSITIONS, _MOSTLY = 3, 0.5
 
 
 class PositionOffset(Hypothesis):
@@ -25,7 +26,8 @@ class PositionOffset(Hypothesis):
 
     A cache is counted twice or not at all, padding counts as tokens, or positions start at 1 or 2 in place of 0.
 
-    Tested on whole numbers that rise by one from token to token on both sides. Start where the reference starts.
+    Tested on whole numbers that rise by one from token to token on both sides, padding apart. Start where the
+    reference starts, and count the tokens that it counts.
     """
 
     code = "position.offset"
@@ -35,9 +37,7 @@ class PositionOffset(Hypothesis):
 
     def test(self, case: Case) -> Iterator[Explanation]:
         reference, candidate = case.expected, case.candidate
-        if reference.shape[-1:] < (3,) or not all(
-            np.all(np.diff(side, axis=-1) == 1) for side in (reference, candidate)
-        ):
+        if not (_count_up(reference) and _count_up(candidate)):
             return
         offsets = np.unique(candidate - reference)
         if offsets.size == 1:
@@ -51,6 +51,23 @@ class PositionOffset(Hypothesis):
                 implies=("ids.mismatch", "offset.constant", "shift.sequence"),
                 predicted=reference + offsets[0],
             )
+        elif offsets.size:
+            at = tuple(int(index) for index in np.argwhere(candidate != reference)[0])
+            yield Explanation(
+                cause=self.code,
+                fit=Fit(0.0, 0.0, inf),
+                evidence=f"positions count other tokens: {candidate[at]:g} in place of {reference[at]:g} at {list(at)}",
+                fix="count the tokens that the reference counts; see what its mask does to positions",
+                implies=("ids.mismatch", "offset.constant", "shift.sequence"),
+            )
+
+
+def _count_up(positions: np.ndarray) -> bool:
+    """True if numbers rise by one from token to token, apart from padding, which may have one position."""
+    if positions.ndim == 0 or positions.shape[-1] < _FEWEST_POSITIONS:
+        return False
+    steps = np.diff(positions, axis=-1)
+    return bool(np.isin(steps, (0, 1)).all() and (steps == 1).mean() > _MOSTLY)
 
 
 class PositionRows(Hypothesis):
