@@ -196,3 +196,44 @@ def test_what_is_written_otherwise_in_every_layer_is_no_divergence_in_the_one_th
     assert found.verdict == ("match" if layer is None else "mismatch")
     if found.first_divergence is not None:
         assert found.first_divergence.key in {f"layers.{layer}.{op}" for op in ("mul", "add", "softmax")}
+
+
+class Part(nn.Module):  # type: ignore[misc]
+    """A product, with the norm before it and the sum behind it or without."""
+
+    def __init__(self, *, whole: bool) -> None:
+        super().__init__()
+        self.norm, self.fc, self.whole = nn.LayerNorm(16), nn.Linear(16, 16), whole
+
+    def forward(self, x: Any) -> Any:
+        return x + self.fc(self.norm(x)).tanh() if self.whole else self.fc(x).tanh()
+
+
+class Parts(nn.Module):  # type: ignore[misc]
+    def __init__(self, *, whole: bool) -> None:
+        super().__init__()
+        self.name, self.whole = "ffn" if whole else "mlp", whole
+        self.layers = nn.ModuleList(nn.ModuleDict({self.name: Part(whole=whole)}) for _ in range(2))
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            part = layer[self.name]
+            x = part(x) if self.whole else x + part(part.norm(x))
+        return x.sin()
+
+
+@pytest.mark.parametrize("eps", [1e-5, 0.3])
+def test_a_part_that_holds_its_norm_is_another_way_of_writing(tmp_path: Path, eps: float) -> None:
+    torch.manual_seed(3)
+    reference, candidate, x = Parts(whole=False), Parts(whole=True), torch.randn(2, 6, 16)
+    candidate.load_state_dict({name.replace("mlp", "ffn"): value for name, value in reference.state_dict().items()})
+    candidate.layers[1]["ffn"].norm.eps = eps
+    for name, model in (("reference", reference), ("candidate", candidate)):
+        with torch.no_grad(), fd.capture(model, tmp_path / name):
+            model(x)
+    found = fd.compare(tmp_path / "reference", tmp_path / "candidate", allow_missing=True, allow_extra=True)
+    if eps == 1e-5:
+        assert found.verdict == "match"
+    else:
+        assert found.first_divergence is not None
+        assert found.first_divergence.key == "layers.1.mlp.norm"

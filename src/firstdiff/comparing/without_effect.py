@@ -9,6 +9,7 @@ from typing import final
 
 from firstdiff.comparing.rewritten import without_figures
 from firstdiff.comparing.rows import MatchedPair
+from firstdiff.comparing.settling import is_found_alone
 from firstdiff.locate import MeasuredPair
 from firstdiff.pairing.dataflow import Dataflow
 from firstdiff.pairing.names import op_kind
@@ -113,7 +114,7 @@ class _Run:
                 if row is None or row.is_evidence or user in seen:
                     continue
                 seen.add(user)
-                if row.status == "match":
+                if row.status == "match" or is_found_alone(row):  # beside a pair that may be none
                     matches = True
                 elif row.status in (*_LONE, "rewritten") or row.index in looked_through:
                     waiting.append(user)

@@ -73,6 +73,7 @@ class Replays:
             place: judged
             for place, judged in known.items()
             if place not in apart and apart.isdisjoint(self._values.slots(place).values())
+            if apart.isdisjoint(self._graph.direct[place].rows)
         }
 
     def judged(self, place: int) -> Isolated:
@@ -160,13 +161,22 @@ class Replays:
         record = self._graph.rows[place].record
         fed = self._graph.direct[place].rows
         if record is not None and record.sources and len(fed) == 1:
-            return self._identity(place, fed[0])
+            return self._identity(place, self._before_rewritten(fed[0]))
         outer = self._graph.calls.around(place)
         # heads that are joined again are a copy, which has no recorded origin
         copied = None if outer is None or record is None or record.sources else self._made_in(outer, place)
         if copied is None:
             return unknown("it was computed by code that was not recorded", _LOOK_INSIDE)
         return self._identity(place, copied)
+
+    def _before_rewritten(self, place: int) -> int:
+        """Return a tensor, or what handed it down if the pair of it turned out to be none."""
+        while self._graph.rows[place].status == "rewritten" and self._graph.rows[place].role == "input":
+            fed = self._graph.direct[place].rows
+            if len(fed) != 1:
+                break
+            place = fed[0]
+        return place
 
     def _passed_through(self, place: int) -> int | None:
         """Find what ran inside a container and is given back by it as it is, or as a view."""
