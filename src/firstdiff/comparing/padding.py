@@ -9,7 +9,7 @@ import numpy as np
 
 from firstdiff.comparing.pair_comparison import PairComparison
 from firstdiff.comparing.rows import MatchedPair
-from firstdiff.comparing.settling import matching
+from firstdiff.comparing.upstream_noise import matching
 from firstdiff.errors import ReadError
 from firstdiff.judge import tokens_that_see_nothing
 from firstdiff.locate import MeasuredPair, RowGraph

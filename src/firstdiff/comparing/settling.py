@@ -9,16 +9,8 @@ from math import inf, isfinite
 from typing import final
 
 from firstdiff import dtypes
-from firstdiff.judge import (
-    is_cast,
-    judged_again,
-    judged_systematic,
-    limits_for,
-    percent,
-    reasons_of,
-    required_of,
-    short_name,
-)
+from firstdiff.comparing.upstream_noise import UpstreamNoise, is_stated, matching
+from firstdiff.judge import is_cast, percent, short_name
 from firstdiff.locate import MeasuredPair, Replays, RowGraph
 from firstdiff.schema import FailedPart, Isolated, Metrics, Note, Systematic
 
@@ -31,7 +23,6 @@ _FOR_PROOFS = 15.0
 _SLIGHT = 4.0
 _AMOUNTS = ("level", "row", "row_noise", "channel", "element")
 _BY_DEFAULT = ("default", "exact")
-_STATED = ("stated", "eps", "torch")
 # times the difference of two runs node by node, that the same model may differ by where a runtime optimises it
 _OPTIMIZED = 4.0
 
@@ -107,7 +98,7 @@ class Isolation:
         # an error too small to be seen where it was made may grow until it is: nothing downstream is excused then
         if not proven or (not _is_proof(alone) and row.compared and not self._unchanged(place)):
             self._unproven.add(place)
-        if alone is not None and _is_stated(row):  # its verdict stands, but what comes after it has limits of its own
+        if alone is not None and is_stated(row):  # its verdict stands, but what comes after it has limits of its own
             self._note_introduced(place, alone)
         elif alone is not None and row.systematic is not None and row.status in ("match", "mismatch"):
             row = self._combined(place, row, row.systematic, alone)
@@ -198,7 +189,7 @@ class Isolation:
     def _isolated(self, place: int, row: MeasuredPair) -> Isolated | None:
         if not row.compared or row.is_evidence or row.tolerance is None:
             return None
-        if row.tolerance.rule not in _BY_DEFAULT and not (self._any_by_default and _is_stated(row)):
+        if row.tolerance.rule not in _BY_DEFAULT and not (self._any_by_default and is_stated(row)):
             return None
         if self._equal(place) and all(self._equal(at) for at in self._graph.compared[place].rows):
             return Isolated(status="match", residual=0.0)
@@ -322,11 +313,6 @@ def _is_proof(alone: Isolated | None) -> bool:
     return alone is not None and (alone.status != "unknown" or alone.ill_conditioned)
 
 
-def _is_stated(row: MeasuredPair) -> bool:
-    """True for a row with a tolerance that the user stated, which may let pass what is no rounding."""
-    return row.tolerance is not None and row.tolerance.rule in _STATED
-
-
 def _is_slight(systematic: Systematic) -> bool:
     """True if a row is beyond its limits by little, and only by the amount of its difference."""
     return all(part.part in _AMOUNTS and part.figure <= _SLIGHT * part.limit for part in systematic.failed)
@@ -371,60 +357,3 @@ def _as_near(metrics: Metrics | None, known: Metrics | None, times: float = _OPT
 def _coarsest_name(rows: Sequence[MeasuredPair]) -> str:
     types = {row.systematic.dtype for row in rows if row.systematic is not None and not row.is_evidence}
     return short_name(max(types, key=lambda name: dtypes.eps_of(dtypes.from_name(name)), default="float32"))
-
-
-@final
-class UpstreamNoise:
-    """The largest level of the matching rows so far, as a share of the values."""
-
-    def __init__(self, rows: Sequence[MeasuredPair]) -> None:
-        self._from_the_start = _begins_with_inputs(rows)
-        self._level = 0.0
-
-    def judged(self, row: MeasuredPair, *, equal_nan: bool) -> MeasuredPair:
-        """Return a row with its verdict; rows that go by another rule keep theirs."""
-        if row.systematic is None:
-            return row
-        judge = judged_systematic if row.status == "rewritten" else judged_again  # which may have been excused
-        systematic = judge(row.systematic, self._upstream(row))
-        if row.tolerance is None or row.tolerance.rule != "default" or row.basis is None or row.layout_cause:
-            return replace(row, systematic=systematic)
-        reasons = reasons_of(row.basis, systematic, equal_nan=equal_nan)
-        if not reasons:
-            reason = row.reason if row.status == "match" else None
-            return matching(replace(row, systematic=systematic), reason=reason)
-        required = required_of(row.basis, equal_nan=equal_nan)
-        return replace(row, status="mismatch", reason="; ".join(reasons), required=required, systematic=systematic)
-
-    def add(self, row: MeasuredPair) -> None:
-        """Take in a row that has its final status; what only a stated tolerance lets pass is no noise."""
-        if row.systematic is None or (_is_stated(row) and row.systematic.failed):
-            return
-        if row.status == "match" and not row.is_evidence:
-            eps = dtypes.eps_of(dtypes.from_name(row.systematic.dtype))
-            self._level = max(self._level, row.systematic.figures.get("level", 0.0) * eps)
-
-    def _upstream(self, row: MeasuredPair) -> float | None:
-        """In eps of the row's own type; None where what came before it may have been noisier than any row tells."""
-        if row.systematic is None or row.is_evidence:
-            return None
-        dtype = dtypes.from_name(row.systematic.dtype)
-        eps = dtypes.eps_of(dtype)
-        level = self._level / eps if eps else 0.0
-        return level if self._from_the_start or level > limits_for(dtype).quiet else None
-
-
-def matching(row: MeasuredPair, reason: str | None = None) -> MeasuredPair:
-    """Return a row that matches as a whole, so that none of its elements counts as mismatched."""
-    metrics = row.metrics
-    if metrics is not None and metrics.mismatched:
-        metrics = replace(metrics, mismatched=0)
-    elif row.status == "match" and row.reason == reason and row.required is None:
-        return row
-    return replace(row, status="match", reason=reason, required=None, metrics=metrics)
-
-
-def _begins_with_inputs(rows: Sequence[MeasuredPair]) -> bool:
-    """True if the inputs of the model itself were recorded, and with them all that there is upstream."""
-    first = next((row.record for row in rows if row.record is not None and not row.is_evidence), None)
-    return first is not None and first.seq is not None and first.role == "input" and first.parent is None
