@@ -136,6 +136,32 @@ def test_a_branch_that_the_port_computes_earlier_has_its_partner(tmp_path: Path)
     }
 
 
+class TwoHeads(torch.nn.Module):  # type: ignore[misc]
+    """A body and two heads, of which the port computes the second last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.inner, self.norm = torch.nn.Linear(12, 12), torch.nn.Linear(12, 8), torch.nn.LayerNorm(8)
+        self.scores, self.pooled, self.order = torch.nn.Linear(8, 30), torch.nn.Linear(12, 12), torch.nn.Linear(12, 5)
+
+    def forward(self, x: Any) -> Any:
+        hidden = self.body(x)
+        pooled = torch.tanh(self.pooled(hidden))
+        return self.scores(self.norm(torch.nn.functional.gelu(self.inner(hidden)))), self.order(pooled)
+
+
+def test_the_end_of_a_head_has_its_partner_although_heads_come_in_another_order(tmp_path: Path) -> None:
+    def without_activation(model: TwoHeads, x: Any) -> Taps:
+        hidden = model.body(x)
+        inner, pooled = model.inner(hidden), model.pooled(hidden)
+        normed = model.norm(inner)
+        first = {"a": hidden, "i": inner, "j": inner, "n": normed, "s": model.scores(normed)}
+        return {**first, "p": pooled, "q": torch.tanh(pooled), "o": model.order(torch.tanh(pooled))}
+
+    found = pairs(tmp_path, without_activation, TwoHeads)
+    assert {tap: found.get(tap) for tap in "nso"} == {"n": "norm", "s": "scores", "o": "order"}
+
+
 def test_a_value_used_as_another_stands_for_it_although_the_next_is_paired_by_name(tmp_path: Path) -> None:
     def without_norm(model: Net, x: Any) -> Taps:
         hidden = model.first(x)

@@ -108,14 +108,18 @@ class _Board:
         ]
         if not rows or not columns or len(rows) * len(columns) > _MOST_CELLS:
             return []
-        anchors = [*self._known, *((one.reference[0], one.candidate[0]) for one in found)]
+        keys = self._reference.keys
+        outputs = ((place, other) for place, other in self._situation.anchors if keys[place].role == "output")
+        anchors = sorted([*outputs, *((one.reference[0], one.candidate[0]) for one in found)])
         above = {place: flow.upstream([place]) for place in {*rows, *(place for place, _ in anchors)}}
         scores = self._scores(_Stretch(tuple(rows), tuple(columns), None, None))
         for row, place in enumerate(rows):
-            before = max((other for at, other in anchors if at in above[place]), default=-1)
+            # the nearest one: what gave a module's other outputs may have been computed later
+            before = next((other for at, other in reversed(anchors) if at in above[place]), -1)
             after = min((other for at, other in anchors if place in above[at]), default=None)
             for column, other in enumerate(columns):
-                if after is None or not before < other < after:
+                at_end = after is None and self._reference.sizes[place] == self._candidate.sizes[other]
+                if not before < other or not (at_end or (after is not None and other < after)):
                     scores[row, column] = -np.inf
         return [
             self._proposal(place, columns[column], float(scores[row, column]))
