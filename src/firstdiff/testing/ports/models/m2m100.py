@@ -218,7 +218,7 @@ def fairseq(weights: Mapping[str, Tensor], wrong: Wrong) -> nn.Module:
 _E, _D = "model.encoder.layers.{n}", "model.decoder.layers.{n}"
 PORT = Port(
     name="m2m100",
-    half="locked",
+    half="open",
     style="torch, captured, the way of fairseq, time first, heads by einsum",
     build=lambda: Architecture("m2m100", reference, sentences).build(62),
     result=lambda output: output.logits,

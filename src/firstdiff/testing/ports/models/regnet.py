@@ -141,7 +141,7 @@ def _block(n: int) -> str:
 _STEM = "regnet.embedder.embedder"
 PORT = Port(
     name="regnet",
-    half="locked",
+    half="open",
     style="torch, captured, batch norms folded into convolutions, additions in place",
     build=build,
     result=lambda output: output.logits,
