@@ -316,3 +316,19 @@ def test_names_of_different_layers_are_no_pair_by_place() -> None:
     found = pairs(ours, theirs)
     assert {("layers.0.mixer", "blk_0.thing"), ("layers.1.mixer", "blk_1.thing")} <= found
     assert all(one.split(".")[1] == other[4] for one, other in found)
+
+
+def test_weights_that_are_held_exactly_elsewhere_are_paired_there_whatever_their_names() -> None:
+    """`fc_2` is the last product in some models, and in others the second of two that are multiplied."""
+    gate, up, down = values(1, 48, 32), values(2, 48, 32), values(3, 32, 48)
+
+    def weights(front: str, *named: tuple[str, np.ndarray]) -> list[Tensor]:
+        return [tensor(f"{front}.{name}.weight", array, role="param") for name, array in named]
+
+    ours = weights("model.layers.0.mlp", ("gate_proj", gate), ("up_proj", up), ("down_proj", down))
+    theirs = weights("transformer.h.0.mlp", ("fc_1", gate), ("fc_2", up), ("proj", down))
+    keys = {"gate_proj": "fc_1", "up_proj": "fc_2", "down_proj": "proj"}
+    assert pairs(ours, theirs) == {
+        (f"model.layers.0.mlp.{one}.weight:param", f"transformer.h.0.mlp.{other}.weight:param")
+        for one, other in keys.items()
+    }

@@ -31,11 +31,19 @@ def unless_beaten(situation: Situation, found: Findings, *, of_other_size: bool 
     doubtful = [one for one in proposals if _may_be_beaten(situation, one, of_other_size=of_other_size)]
     if not doubtful:
         return found
-    free = (
-        _unnamed(situation.reference, (at for one in proposals for at in one.reference)),
-        _unnamed(situation.candidate, (at for one in proposals for at in one.candidate)),
-    )
-    beaten = [one for one in doubtful if _is_held_elsewhere(situation, one, free) and not _is_left_out(situation, one)]
+    free = {
+        role: (
+            _unnamed(situation.reference, (at for one in proposals for at in one.reference), role),
+            _unnamed(situation.candidate, (at for one in proposals for at in one.candidate), role),
+        )
+        for role in ("output", "param")
+    }
+
+    def is_beaten(one: Proposal) -> bool:
+        role = "param" if situation.reference.keys[one.reference[0]].role == "param" else "output"
+        return _is_held_elsewhere(situation, one, free[role]) and not _is_left_out(situation, one)
+
+    beaten = [one for one in doubtful if is_beaten(one)]
     return replace(found, proposals=[replace(one, confidence=_BEATEN) if one in beaten else one for one in proposals])
 
 
@@ -91,14 +99,14 @@ class _Wrappers:
 
 
 def _may_be_beaten(situation: Situation, one: Proposal, *, of_other_size: bool) -> bool:
-    """True for an output whose values differ, and for an input of another size: a part that begins elsewhere."""
+    """True for an output or weight whose values differ, and for an input of another size: what begins elsewhere."""
     if len(one.reference) > 1 or len(one.candidate) > 1:
         return False
     place, other = one.reference[0], one.candidate[0]
     role = situation.reference.keys[place].role
     if situation.reference.sizes[place] != situation.candidate.sizes[other]:
-        return role in ("input", "output")
-    if role != "output" or of_other_size:
+        return role in _EXECUTED
+    if role not in ("output", "param") or of_other_size:
         return False
     return misfit(situation.prints[0], place, situation.prints[1], other) > _FAR_BETTER * NOISE
 
@@ -189,8 +197,8 @@ def _few_values(side: Side, place: int) -> np.ndarray | None:
 _BySize = dict[int | None, list[int]]
 
 
-def _unnamed(side: Side, named: Iterable[int]) -> _BySize:
-    """Free outputs that no proposal has, by their size."""
+def _unnamed(side: Side, named: Iterable[int], role: str) -> _BySize:
+    """Free tensors of a role that no proposal has, by their size."""
     known = set(named)
-    places = [at for at in side.free if at not in known and side.keys[at].role == "output"]
+    places = [at for at in side.free if at not in known and side.keys[at].role == role]
     return grouped(places, (side.sizes[place] for place in places))

@@ -233,7 +233,7 @@ def _propose_fused(situation: Situation) -> Findings:
         *_wholes_and_parts(reference, candidate, ours, theirs),
         *((parts, whole) for whole, parts in _wholes_and_parts(candidate, reference, theirs, ours)),
     ]
-    proposals = [_proposed(situation, *sides) for sides in found]
+    proposals = [_proposed(situation, *sides) for sides in found if not _is_one_part(situation, *sides)]
     return Findings(unless_parts_are_others(situation, proposals))
 
 
@@ -265,6 +265,17 @@ def _are_shards(places: list[int], side: Side) -> bool:
 
 def _by_rank(places: list[int], side: Side) -> Places:
     return tuple(sorted(places, key=lambda place: side.keys[place].rank))
+
+
+def _is_one_part(situation: Situation, reference: Places, candidate: Places) -> bool:
+    """True for what has the size of each of its parts: it is called so, and is none but one of them."""
+    sizes = (
+        [situation.reference.sizes[place] for place in reference],
+        [situation.candidate.sizes[place] for place in candidate],
+    )
+    is_whole_run = situation.reference.world == situation.candidate.world == 1
+    size = sizes[0][0]
+    return is_whole_run and {*sizes[0], *sizes[1]} == {size} and size is not None and size > 1
 
 
 def _proposed(situation: Situation, ours: Places, theirs: Places) -> Proposal:

@@ -103,7 +103,13 @@ class _Board:
         named = self._paired.get(other)
         if named is None or self._are_copies(place, named) or any(self._agree(*pair) for pair in pairs):
             return False
-        return not self._agree(place, other)
+        return place < self._next_call(named) and not self._agree(place, other)
+
+    def _next_call(self, named: int) -> int:
+        """Return where the reference calls the same module again: what it gave before is not made there."""
+        key, keys = self._reference.keys[named], self._reference.keys
+        later = (at for at in range(named + 1, len(keys)) if keys[at].name == key.name and keys[at].call > key.call)
+        return next(later, len(keys))
 
     def pairs_of(self, place: int, other: int) -> set[tuple[int, int]]:
         """Return the pairs that two tensors are part of."""
