@@ -140,6 +140,22 @@ def test_padding_may_stand_before_or_behind_the_text() -> None:
     assert "padding behind the text, the candidate before it" in comparison.warnings[0]
 
 
+def test_an_axis_as_long_as_the_padded_text_need_not_count_tokens() -> None:
+    ones = np.ones_like(IDS)
+
+    def padded(before: int, behind: int) -> Trace:
+        widths = ((0, 0), (before, behind))
+        given = run(np.pad(IDS, widths), np.pad(ones, widths))
+        ids = given[0].values().view()
+        mask = given[1].values().view()
+        heads = np.where(mask[..., None] == 1, np.cos(ids[..., None] + np.arange(ids.shape[1])), 0.5)
+        return trace([*given, tensor("heads", heads), tensor("scores", heads @ heads.transpose(0, 2, 1))])
+
+    comparison = compare(padded(0, 2), padded(2, 0), allow_partial=True)
+    assert comparison.verdict == "match"
+    assert comparison.pairs[-2].alignment.recipe.count(":,") == 2, "the last axis is whole"
+
+
 def test_a_text_is_compared_with_its_row_of_a_padded_batch() -> None:
     """Padding behind it or before it, in a batch or alone; whatever is computed for padding."""
     mask = np.array([[1] * 6 + [0] * 2, [0] + [1] * 5 + [0] * 2])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -72,6 +73,9 @@ def _row_of_batch(reference: Side, candidate: Side) -> Findings | None:
     who, whole = ("candidate", "reference") if flip else ("reference", "candidate")
     text = f"the {who} ran row {row} of the {whole}'s batch of {count} alone; that row was compared"
     return Findings(proposals, (text,))
+
+
+_Span = tuple[Side, int, Two]  # a tensor of a side, and where its tokens are
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +184,7 @@ def _other_padding(reference: Side, candidate: Side) -> Findings | None:
         return None
     proposals = []
     for place, other in pairs:
-        shape = shape_of(reference, place) or ()
-        axes = [axis for axis, length in enumerate(shape) if length == tokens]
+        axes = _token_axes((reference, place, ours), (candidate, other, theirs), tokens)
         if axes and not _are_equal(reference, place, candidate, other):
             cuts = (", ".join(_range(axis in axes, span) for axis in range(max(axes) + 1)) for span in (ours, theirs))
             recipe = "reference: [{}]; candidate: [{}]".format(*cuts)
@@ -191,6 +194,31 @@ def _other_padding(reference: Side, candidate: Side) -> Findings | None:
     where = ["before" if span[0] else "behind" for span in (ours, theirs)]
     text = f"the reference has padding {where[0]} the text, the candidate {where[1]} it; the text alone was compared"
     return Findings(proposals, (text,))
+
+
+def _token_axes(reference: _Span, candidate: _Span, tokens: int) -> tuple[int, ...]:
+    """Return the axes that count tokens: of several as long as the text, those that leave the same of both sides."""
+    (one, place, ours), (other_side, other, theirs) = reference, candidate
+    shape = shape_of(one, place) or ()
+    axes = tuple(axis for axis, length in enumerate(shape) if length == tokens)
+    if len(axes) < 2:
+        return axes
+    values = values_of(one, place), values_of(other_side, other)
+    if values[0] is None or values[1] is None:
+        return axes
+
+    def misfit(chosen: tuple[int, ...]) -> float:
+        cuts = (
+            np.asarray(side[tuple(slice(*span) if axis in chosen else slice(None) for axis in range(len(shape)))])
+            for side, span in zip(values, (ours, theirs), strict=True)
+            if side is not None
+        )
+        left, right = (np.nan_to_num(cut if cut.dtype.kind == "c" else cut.astype(np.float64)) for cut in cuts)
+        return float(np.mean(np.abs(left - right)))
+
+    # all of them first: of scores, where a fault leaves nothing equal
+    subsets = [chosen for count in range(len(axes), 0, -1) for chosen in combinations(axes, count)]
+    return min(subsets, key=misfit)
 
 
 def _spans(reference: Side, candidate: Side, two: Two) -> tuple[tuple[Two, Two], int] | None:

@@ -285,5 +285,5 @@ WAYS: dict[str, Way] = {
     "less recorded": Way(_less_recorded, ("bert", "whisper", "unet", "regnet", "segformer", "conformer")),
     "numbered files": Way(_numbered_files, ("spectral", "mamba", "bart", "albert", "m2m100", "recurrentgemma")),
     "two ranks": Way(_shards, ("gpt2", "neox", "opt", "gptj")),
-    "time first": Way(_time_first, ("tagger", "whisper", "recurrentgemma")),
+    "time first": Way(_time_first, ("tagger", "whisper")),
 }
