@@ -172,5 +172,5 @@ def _same_shape(before: Moment, after: Moment) -> bool:
 
 
 def _other_shape(before: Moment, after: Moment) -> Failure:
-    ours, theirs = list(after.source.shape), list(before.source.shape)
-    return Failure(str(after.key), None, ours, 1, f"has the shape {ours}, but {before.key} has {theirs}")
+    reference, candidate = list(after.source.shape), list(before.source.shape)
+    return Failure(str(after.key), None, reference, 1, f"has the shape {reference}, but {before.key} has {candidate}")

@@ -121,7 +121,11 @@ def _other_type(rows: Sequence[MeasuredPair]) -> tuple[Note, ...]:
     other = sorted(pair for pair in types if pair[0] != pair[1])
     if not other or len(other) < len(types):
         return ()
-    ours, control = other[0]
+    reference, control = other[0]
     return (
-        Note("control", None, f"the control was computed in {control} and the candidate in {ours}: give one in {ours}"),
+        Note(
+            "control",
+            None,
+            f"the control was computed in {control} and the candidate in {reference}: give one in {reference}",
+        ),
     )

@@ -123,21 +123,21 @@ def compare_sources(key: str, reference: Source, candidate: Source, level: float
     if len(kinds) > 1:
         reason = f"{reference.dtype.name} and {candidate.dtype.name} are samples of different kinds; record both as one"
         return DistributionRow(key=key, status="failed", reason=reason)
-    ours, theirs = (_values(source) for source in (reference, candidate))
-    samples = len(ours), len(theirs)
+    ref, cand = (_values(source) for source in (reference, candidate))
+    samples = len(ref), len(cand)
     if min(samples) < LEAST_SAMPLES:
         reason = (
             f"{samples[0]:,} and {samples[1]:,} samples are too few to tell distributions apart; "
             f"record {LEAST_SAMPLES} or more"
         )
         return DistributionRow(key=key, status="inconclusive", reason=reason, samples=samples)
-    nan = [np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool) for values in (ours, theirs)]
+    nan = [np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool) for values in (ref, cand)]
     lost = [int(np.count_nonzero(mask)) for mask in nan]
     if any(lost):
         reason = f"{lost[1]:,} samples of the candidate and {lost[0]:,} of the reference are NaN"
         return DistributionRow(key=key, status="mismatch", reason=reason, samples=samples)
-    found = compare_samples(ours, theirs, level)
-    column, column_p = _worst_column(reference, candidate, ours, theirs)
+    found = compare_samples(ref, cand, level)
+    column, column_p = _worst_column(reference, candidate, ref, cand)
     difference = _difference(found.smallest(), column, column_p, level)
     return DistributionRow(
         key=key,
@@ -174,14 +174,14 @@ def _values(source: Source) -> np.ndarray:
 
 
 def _worst_column(
-    reference: Source, candidate: Source, ours: np.ndarray, theirs: np.ndarray
+    reference: Source, candidate: Source, ref: np.ndarray, cand: np.ndarray
 ) -> tuple[tuple[int, ...] | None, float | None]:
     """Test every place behind the first axis on its own: two columns changed over leave the whole as it was."""
     places = reference.shape[1:]
     width = prod(places)
     if not places or places != candidate.shape[1:] or not 1 < width <= _MOST_COLUMNS:
         return None, None
-    tables = [values[: len(values) // width * width].reshape(-1, width) for values in (ours, theirs)]
+    tables = [values[: len(values) // width * width].reshape(-1, width) for values in (ref, cand)]
     if min(map(len, tables)) < LEAST_SAMPLES:
         return None, None
     chances = [kolmogorov_smirnov(tables[0][:, at], tables[1][:, at]).p for at in range(width)]

@@ -60,17 +60,17 @@ def _factor(row: MeasuredPair) -> float | None:
         return None
     if any(side.dtype.kind in "biuc" for side in sides):
         return None
-    ours, theirs = (side.astype(np.float64).ravel() for side in sides)
-    if not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
+    reference, candidate = (side.astype(np.float64).ravel() for side in sides)
+    if not (np.isfinite(reference).all() and np.isfinite(candidate).all()):
         return None
     with np.errstate(over="ignore", invalid="ignore"):
-        size = float(ours @ ours)
-        factor = float(ours @ theirs) / size if size else 0.0
+        size = float(reference @ reference)
+        factor = float(reference @ candidate) / size if size else 0.0
     if not isfinite(size) or not isfinite(factor) or factor == 0:
         return None
     allowed = _SAME_FACTOR if row.tolerance is None else max(row.tolerance.rtol, _SAME_FACTOR)
-    left = float(np.abs(theirs - factor * ours).max())
-    return factor if left <= allowed * float(np.abs(theirs).max()) else None
+    left = float(np.abs(candidate - factor * reference).max())
+    return factor if left <= allowed * float(np.abs(candidate).max()) else None
 
 
 @final

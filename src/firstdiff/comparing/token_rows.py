@@ -107,20 +107,20 @@ def logits_agreement(
     first: ArgmaxChange | None = None
     for start in range(0, looked_at, height):
         stop = min(start + height, looked_at)
-        ours, theirs = (
+        ref, cand = (
             side.window(start * size, stop * size).astype(np.float64).reshape(-1, size)
             for side in (reference, candidate)
         )
-        usable = _usable(ours) & _usable(theirs)
+        usable = _usable(ref) & _usable(cand)
         left_out += int(np.count_nonzero(~usable))
         places = np.flatnonzero(usable) + start
-        ours, theirs = ours[usable], theirs[usable]
-        if not len(ours):
+        ref, cand = ref[usable], cand[usable]
+        if not len(ref):
             continue
-        best, other = ours.argmax(axis=1), theirs.argmax(axis=1)
+        best, other = ref.argmax(axis=1), cand.argmax(axis=1)
         same_best += int(np.count_nonzero(best == other))
-        shared += float(_shared_top(ours, theirs).sum())
-        divergence = _kl(ours, theirs)
+        shared += float(_shared_top(ref, cand).sum())
+        divergence = _kl(ref, cand)
         total_kl += float(divergence.sum())
         top = int(divergence.argmax())
         if worst is None or divergence[top] > worst[0]:
@@ -128,7 +128,7 @@ def logits_agreement(
         if first is None and (best != other).any():
             at = int((best != other).argmax())
             index = np.unravel_index(int(places[at]), reference.shape[:-1]) if reference.shape[:-1] else ()
-            first = _change(ours[at], tuple(map(int, index)), int(best[at]), int(other[at]), tolerance, is_match, vocab)
+            first = _change(ref[at], tuple(map(int, index)), int(best[at]), int(other[at]), tolerance, is_match, vocab)
     used = looked_at - left_out
     return LogitsAgreement(
         vocab_size=size,
@@ -149,15 +149,15 @@ def _usable(rows: np.ndarray) -> np.ndarray:
     return np.asarray(~np.isnan(rows).any(axis=1) & ~np.isposinf(rows).any(axis=1) & np.isfinite(rows).any(axis=1))
 
 
-def _shared_top(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    count = min(_TOP, ours.shape[1])
-    tops = [np.argpartition(-side, count - 1, axis=1)[:, :count] for side in (ours, theirs)]
+def _shared_top(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
+    count = min(_TOP, reference.shape[1])
+    tops = [np.argpartition(-side, count - 1, axis=1)[:, :count] for side in (reference, candidate)]
     return np.asarray((tops[0][:, :, None] == tops[1][:, None, :]).any(axis=2).mean(axis=1))
 
 
-def _kl(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+def _kl(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
     """Return the divergence of the candidate's distribution from the reference's, in nats."""
-    log_p, log_q = _log_softmax(ours), _log_softmax(theirs)
+    log_p, log_q = _log_softmax(reference), _log_softmax(candidate)
     chance = np.exp(log_p)
     with np.errstate(invalid="ignore"):  # a token that is hidden on both sides
         terms = np.where(chance > 0, chance * (log_p - log_q), 0.0)
@@ -205,13 +205,13 @@ def ids_agreement(reference: Source, candidate: Source, vocab: Vocabulary | None
     for row in range(reference.size // max(length, 1)):
         for start in range(0, common, _BLOCK):
             stop = min(start + _BLOCK, common)
-            ours = reference.window(row * length + start, row * length + stop)
-            theirs = candidate.window(row * their_length + start, row * their_length + stop)
-            differs = ours != theirs
+            ref = reference.window(row * length + start, row * length + stop)
+            cand = candidate.window(row * their_length + start, row * their_length + stop)
+            differs = ref != cand
             if differs.any() and first is None:
                 at = int(differs.argmax())
                 outer = np.unravel_index(row, shape[:-1]) if shape[:-1] else ()
-                first = (*map(int, outer), start + at), int(ours[at]), int(theirs[at])
+                first = (*map(int, outer), start + at), int(ref[at]), int(cand[at])
             count += int(np.count_nonzero(differs))
     if first is None:
         return IdsAgreement(0, common, length, their_length)

@@ -351,12 +351,12 @@ class Nearby:
         held = {row.candidate.name: row.candidate for row in self._scene.rows if row.is_evidence and row.candidate}
         mine = {full[len(name) :]: tensor for full, tensor in held.items() if full.startswith(f"{name}.")}
         for other in names:
-            theirs = {
+            candidate = {
                 row.name[len(other) :]: row.reference
                 for row in self._scene.rows
                 if row.is_evidence and row.name.startswith(f"{other}.")
             }
-            if mine and mine.keys() == theirs.keys() and all(_equal(mine[end], theirs[end]) for end in mine):
+            if mine and mine.keys() == candidate.keys() and all(_equal(mine[end], candidate[end]) for end in mine):
                 return other
         return None
 

@@ -309,8 +309,8 @@ _PARTS = re.compile(r"[./\-]|^\d+_|-\d+$")
 
 def in_parallel(one: str, other: str) -> bool:
     """True if two names are branches of one layer: `0_query` and `0_key`, `layers.3.q_proj` and `layers.3.v_proj`."""
-    ours, theirs = _branch(one), _branch(other)
-    return one != other and ours is not None and ours == theirs
+    reference, candidate = _branch(one), _branch(other)
+    return one != other and reference is not None and reference == candidate
 
 
 def _branch(name: str) -> tuple[int, str] | None:

@@ -246,13 +246,13 @@ def _locate(sources: tuple[Source, Source]) -> _Found | None:
     reference, candidate = sources
     for start in range(0, reference.size, _WINDOW):
         stop = min(start + _WINDOW, reference.size)
-        theirs = to_numbers(candidate.window(start, stop))
-        ours = to_numbers(reference.window(start, stop))
-        strange = ~np.isfinite(theirs) & (np.isfinite(ours) | (np.isnan(theirs) & ~np.isnan(ours)))
+        cand = to_numbers(candidate.window(start, stop))
+        ref = to_numbers(reference.window(start, stop))
+        strange = ~np.isfinite(cand) & (np.isfinite(ref) | (np.isnan(cand) & ~np.isnan(ref)))
         if strange.any():
             at = int(np.argmax(strange))
             index = np.unravel_index(start + at, reference.shape) if reference.shape else ()
-            return _Found(tuple(int(number) for number in index), theirs[at])
+            return _Found(tuple(int(number) for number in index), cand[at])
     return None
 
 

@@ -140,13 +140,13 @@ class Values:
         fed = self._graph.direct[place].rows
         if record is None or record.role != "input" or len(record.sources) != 1 or len(fed) != 1:
             return None
-        ours, theirs = self.reference(fed[0]), self.candidate(fed[0])
+        reference, candidate = self.reference(fed[0]), self.candidate(fed[0])
         shape = self.reference(place).shape
-        if theirs is None or ours.size != np.prod(shape, dtype=np.int64):
+        if candidate is None or reference.size != np.prod(shape, dtype=np.int64):
             return None
-        if record.attrs.get("view") and not np.array_equal(ours.reshape(shape), self.reference(place)):
+        if record.attrs.get("view") and not np.array_equal(reference.reshape(shape), self.reference(place)):
             return None
-        return theirs.reshape(shape)
+        return candidate.reshape(shape)
 
 
 def _prefix(name: str, parent: str | None) -> str:

@@ -99,10 +99,10 @@ class Replays:
         reference = self._values.reference(place)
         given = {slot: self._values.reference(at) for slot, at in slots.items()}
         again = reproduce(record.op, record.attrs, given, params, {record.slot: reference}, name=record.name)
-        theirs = self._values.candidate_operands(slots)
-        if isinstance(again, NotReplayable) or theirs.lost is not None:
+        cand = self._values.candidate_operands(slots)
+        if isinstance(again, NotReplayable) or cand.lost is not None:
             return False
-        plan = _same_reading(plans(record.op, record.attrs, theirs.inputs, params, name=record.name), again)
+        plan = _same_reading(plans(record.op, record.attrs, cand.inputs, params, name=record.name), again)
         try:
             came = plan.run().get(record.slot) if plan is not None else None
         except ValueError:
@@ -245,24 +245,24 @@ class Replays:
             return unknown(f"{record.op} consists of operations that are judged one by one", _LOOK_INSIDE)
         if not row.differs and (quick := self._at_once(place, slots)) is not None:
             return quick
-        ours = {slot: self._values.reference(at) for slot, at in slots.items()}
+        ref = {slot: self._values.reference(at) for slot, at in slots.items()}
         expected = {record.slot: self._values.reference(place)}
-        again = reproduce(record.op, record.attrs, ours, params, expected, name=row.key)
+        again = reproduce(record.op, record.attrs, ref, params, expected, name=row.key)
         if isinstance(again, NotReplayable):
             return self._without_operator(place, slots, again)
-        theirs = self._values.candidate_operands(slots)
+        cand = self._values.candidate_operands(slots)
         own = self._values.own(place)
-        if theirs.lost is not None or own is None:
-            return unknown(f"the candidate has no {theirs.lost or row.key} in this layout", _RECORD_BOTH)
-        if not self._in_order(place, theirs):
+        if cand.lost is not None or own is None:
+            return unknown(f"the candidate has no {cand.lost or row.key} in this layout", _RECORD_BOTH)
+        if not self._in_order(place, cand):
             return unknown("the candidate computes its inputs later", "check how the two were paired")
-        limit = self._limit(place, own, theirs, again)
+        limit = self._limit(place, own, cand, again)
         judged = Isolated(status="unknown")
         # weights may be wider than what is computed with them: those of norms under autocast, and tables of angles
         are_wider = self._values.are_wider(record.name, record.parent, own.dtype)
         for as_held in (False, True) if are_wider else (False,):
             params = self._values.params(record.name, record.parent, own.dtype, as_held=as_held) or {}
-            candidate = _same_reading(plans(record.op, record.attrs, theirs.inputs, params, name=row.key), again)
+            candidate = _same_reading(plans(record.op, record.attrs, cand.inputs, params, name=row.key), again)
             found = self._against(place, own, candidate, limit)
             if found.status == "match" or not as_held:
                 judged = found
@@ -276,16 +276,16 @@ class Replays:
         from firstdiff.ops import NotReplayable, plans
 
         row = self._graph.rows[place]
-        own, theirs = self._values.own(place), self._values.candidate_operands(slots)
-        if row.record is None or row.record.op is None or own is None or theirs.lost is not None:
+        own, candidate = self._values.own(place), self._values.candidate_operands(slots)
+        if row.record is None or row.record.op is None or own is None or candidate.lost is not None:
             return None
-        if not self._in_order(place, theirs):
+        if not self._in_order(place, candidate):
             return None
         params = self._values.params(row.record.name, row.record.parent, own.dtype) or {}
-        found = plans(row.record.op, row.record.attrs, theirs.inputs, params, name=row.key)
+        found = plans(row.record.op, row.record.attrs, candidate.inputs, params, name=row.key)
         if isinstance(found, NotReplayable) or len(found) != 1:
             return None
-        judged = self._against(place, own, found[0], self._limit(place, own, theirs, None))
+        judged = self._against(place, own, found[0], self._limit(place, own, candidate, None))
         return judged if judged.status == "match" else None
 
     def _against(self, place: int, own: np.ndarray, plan: Plan | None, limit: Limit) -> Isolated:
@@ -332,7 +332,7 @@ class Replays:
         given, had = dtypes.eps_of(own.dtype), dtypes.eps_of(dtypes.from_name(was))
         return had < given or (had > given and candidate.record.op == "Cast")
 
-    def _limit(self, place: int, own: np.ndarray, theirs: Operands, again: Replayed | None) -> Limit:
+    def _limit(self, place: int, own: np.ndarray, cand: Operands, again: Replayed | None) -> Limit:
         """Return the largest residual allowed, based on the reference's own residual if both sides have one dtype.
 
         again: the reference computed again; None to be as strict as that could make it
@@ -343,7 +343,7 @@ class Replays:
         reference = self._values.reference(place)  # whose weights are no finer than itself
         stored = [own, reference]
         if row.op is None or "softmax" not in row.op.lower():  # which is often computed in more than its input has
-            stored += [array for array in theirs.inputs.values() if array.size]
+            stored += [array for array in cand.inputs.values() if array.size]
         was = row.candidate.record.attrs.get("dtype_was") if row.candidate else None
         dtype = coarsest(stored) or own.dtype
         if isinstance(was, str) and dtypes.known(was):
@@ -357,11 +357,11 @@ class Replays:
             return Limit(dtype, whole)
         return Limit(dtype, max(_HEADROOM * again.residual, whole / _LEAST_SHARE))
 
-    def _in_order(self, place: int, theirs: Operands) -> bool:
+    def _in_order(self, place: int, cand: Operands) -> bool:
         """True if the candidate's inputs precede its output; if not, they were paired wrongly."""
         candidate = self._graph.rows[place].candidate
         seq = candidate.record.seq if candidate else None
-        return seq is None or theirs.latest is None or theirs.latest <= seq
+        return seq is None or cand.latest is None or cand.latest <= seq
 
     def _shape(self, place: int) -> tuple[int, ...]:
         tensor = self._graph.rows[place].reference

@@ -151,11 +151,11 @@ def _parts(call: Call) -> tuple[dict[str, Any], Any, tuple[str, ...]]:
     )
 
 
-def _weights(call: Call, known: Iterable[tuple[str, ...]], ours: tuple[str, ...]) -> dict[str, Any] | None:
+def _weights(call: Call, known: Iterable[tuple[str, ...]], reference: tuple[str, ...]) -> dict[str, Any] | None:
     """Return weights and biases by operand name, by the first set of names whose weights are all recorded."""
-    for theirs in known:
-        if all(f"{name}.weight" in call.params for name in theirs):
-            pairs = list(zip(theirs, ours, strict=True))
+    for candidate in known:
+        if all(f"{name}.weight" in call.params for name in candidate):
+            pairs = list(zip(candidate, reference, strict=True))
             weights = {f"{our}_weight": call.params[f"{their}.weight"] for their, our in pairs}
             return weights | {f"{our}_bias": call.params.get(f"{their}.bias") for their, our in pairs}
     return None

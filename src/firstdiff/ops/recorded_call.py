@@ -137,9 +137,15 @@ class Call:
         """Read settings by name, or by the name the record has for them; those a module lacks are assumed."""
         wanted = {**{name: name for name in names}, **spelt}
         found = {
-            ours: _number(self.attrs[theirs]) for ours, theirs in wanted.items() if self.attrs.get(theirs) is not None
+            reference: _number(self.attrs[candidate])
+            for reference, candidate in wanted.items()
+            if self.attrs.get(candidate) is not None
         }
-        untold = () if self.is_function else tuple(ours for ours, theirs in wanted.items() if theirs not in self.attrs)
+        untold = (
+            ()
+            if self.is_function
+            else tuple(reference for reference, candidate in wanted.items() if candidate not in self.attrs)
+        )
         return Read(found, untold)
 
     def random(self) -> UnrecordedError:

@@ -45,9 +45,9 @@ class _Reading:
         return Findings(proposals, tuple(self.warnings), (frozenset(apart[0]), frozenset(apart[1])))
 
     def _named(self, entry: MapEntry) -> Iterator[Proposal]:
-        ours = tuple(self._place(entry, "reference", key) for key in entry.reference)
-        theirs = tuple(self._place(entry, "candidate", key) for key in entry.candidate)
-        yield Proposal(ours, theirs, 1.0, why=_WHY, recipe=entry.recipe)
+        reference = tuple(self._place(entry, "reference", key) for key in entry.reference)
+        candidate = tuple(self._place(entry, "candidate", key) for key in entry.candidate)
+        yield Proposal(reference, candidate, 1.0, why=_WHY, recipe=entry.recipe)
 
     def _place(self, entry: MapEntry, side: str, key: str) -> int:
         place = self._keys[side].get(key)
@@ -68,16 +68,16 @@ class _Reading:
         if not targets:
             raise self.stated.error(entry.line, f"the regex {entry.reference[0]!r} matches no reference tensor")
         absent = 0
-        for keys, ours in targets.items():
+        for keys, reference in targets.items():
             places = [self._keys["candidate"].get(key) for key in keys]
-            theirs = tuple(place for place in places if place is not None)
-            if len(theirs) < len(keys):
+            candidate = tuple(place for place in places if place is not None)
+            if len(candidate) < len(keys):
                 absent += 1
                 gone = next(key for key, place in zip(keys, places, strict=True) if place is None)
-            elif not self._claims_of(theirs):
-                self._claim(entry, "reference", tuple(ours))
-                self._claim(entry, "candidate", theirs)
-                yield Proposal(tuple(ours), theirs, 1.0, why=_WHY, recipe=entry.recipe)
+            elif not self._claims_of(candidate):
+                self._claim(entry, "reference", tuple(reference))
+                self._claim(entry, "candidate", candidate)
+                yield Proposal(tuple(reference), candidate, 1.0, why=_WHY, recipe=entry.recipe)
         if absent == len(targets):
             raise self.stated.error(entry.line, f"no candidate tensor is called {gone!r}, nor any other name it makes")
         if absent:
@@ -101,8 +101,8 @@ class _Reading:
                 targets.setdefault(target, []).append(place)
         return targets
 
-    def _claims_of(self, theirs: tuple[int, ...]) -> bool:
-        return any(("candidate", place) in self._claimed for place in theirs)
+    def _claims_of(self, candidate: tuple[int, ...]) -> bool:
+        return any(("candidate", place) in self._claimed for place in candidate)
 
     def _claim(self, entry: MapEntry, side: str, places: tuple[int, ...]) -> None:
         for place in places:

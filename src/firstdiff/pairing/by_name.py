@@ -39,13 +39,13 @@ def pair_by_identity(
     situation: Situation, reference: Mapping[int, Hashable], candidate: Mapping[int, Hashable], rule: Rule
 ) -> Findings:
     """Pair free tensors of equal identity; ranks are told apart, or put together where the runs had different ones."""
-    ours = grouped(reference, reference.values())
-    theirs = grouped(candidate, candidate.values())
+    ref = grouped(reference, reference.values())
+    cand = grouped(candidate, candidate.values())
     proposals = [
         proposal
-        for identity, places in ours.items()
-        if identity in theirs
-        for proposal in _pair_group(situation, places, theirs[identity], rule)
+        for identity, places in ref.items()
+        if identity in cand
+        for proposal in _pair_group(situation, places, cand[identity], rule)
     ]
     functions, graphs = FunctionNames(situation), GraphNames(situation)
     proposals = [
@@ -66,10 +66,10 @@ def circumstances(key: Key) -> tuple[Hashable, ...]:
     return key.role, key.slot, key.call, key.step
 
 
-def _pair_group(situation: Situation, ours: list[int], theirs: list[int], rule: Rule) -> Iterator[Proposal]:
+def _pair_group(situation: Situation, ref: list[int], cand: list[int], rule: Rule) -> Iterator[Proposal]:
     reference, candidate = situation.reference, situation.candidate
-    our_ranks = grouped(ours, (reference.keys[place].rank for place in ours))
-    their_ranks = grouped(theirs, (candidate.keys[place].rank for place in theirs))
+    our_ranks = grouped(ref, (reference.keys[place].rank for place in ref))
+    their_ranks = grouped(cand, (candidate.keys[place].rank for place in cand))
     lone = all(len(places) == 1 for ranks in (our_ranks, their_ranks) for places in ranks.values())
     if reference.world != candidate.world and lone:
         yield Proposal(
@@ -83,21 +83,21 @@ def _pair_group(situation: Situation, ours: list[int], theirs: list[int], rule: 
         yield from _pair_rank(situation, our_ranks[rank], their_ranks[rank], rule)
 
 
-def _pair_rank(situation: Situation, ours: list[int], theirs: list[int], rule: Rule) -> Iterator[Proposal]:
-    if len(ours) == len(theirs) == 1:
-        sizes = situation.reference.size(ours), situation.candidate.size(theirs)
+def _pair_rank(situation: Situation, reference: list[int], candidate: list[int], rule: Rule) -> Iterator[Proposal]:
+    if len(reference) == len(candidate) == 1:
+        sizes = situation.reference.size(reference), situation.candidate.size(candidate)
         fits = None in sizes or sizes[0] == sizes[1]
         confidence = rule.confidence if fits else rule.other_size
-        if not fits and confidence < 1.0 and _is_later_argument(situation.reference.keys[ours[0]]):
+        if not fits and confidence < 1.0 and _is_later_argument(situation.reference.keys[reference[0]]):
             confidence = _UNCLEAR
-        yield Proposal((ours[0],), (theirs[0],), confidence, why=rule.why)
+        yield Proposal((reference[0],), (candidate[0],), confidence, why=rule.why)
         return
-    in_order = rule.in_order is not None and len(ours) == len(theirs)
+    in_order = rule.in_order is not None and len(reference) == len(candidate)
     confidence = rule.in_order if in_order and rule.in_order is not None else _UNCLEAR
-    why = f"{rule.why}, shared by {max(len(ours), len(theirs))} tensors of one side"
-    for turn, place in enumerate(ours):
-        partner = theirs[min(turn, len(theirs) - 1)]
-        others = tuple(other for other in theirs[: _MOST_ALTERNATIVES + 1] if other != partner)
+    why = f"{rule.why}, shared by {max(len(reference), len(candidate))} tensors of one side"
+    for turn, place in enumerate(reference):
+        partner = candidate[min(turn, len(candidate) - 1)]
+        others = tuple(other for other in candidate[: _MOST_ALTERNATIVES + 1] if other != partner)
         yield Proposal((place,), (partner,), confidence, others[:_MOST_ALTERNATIVES], why)
 
 
@@ -112,21 +112,21 @@ _SAME_KEY = Rule(confidence=1.0, other_size=1.0, why="the same key", in_order=0.
 def _propose_same_key(situation: Situation) -> Findings:
     reference, candidate = situation.reference, situation.candidate
     layers, numbered = situation.layers, candidate.numbered
-    ours = {place: _without_rank(reference.keys[place]) for place in reference.free}
-    theirs = {place: _without_rank(candidate.keys[place]) for place in candidate.free}
+    ref = {place: _without_rank(reference.keys[place]) for place in reference.free}
+    cand = {place: _without_rank(candidate.keys[place]) for place in candidate.free}
     if layers:
-        moved = {place: layers.renamed(key.name, numbered=numbered) for place, key in theirs.items()}
-        theirs = {place: replace(theirs[place], name=name) for place, name in moved.items() if name is not None}
-    theirs |= _renumbered(situation, ours, theirs)
-    return unless_beaten(situation, pair_by_identity(situation, ours, theirs, _SAME_KEY), of_other_size=True)
+        moved = {place: layers.renamed(key.name, numbered=numbered) for place, key in cand.items()}
+        cand = {place: replace(cand[place], name=name) for place, name in moved.items() if name is not None}
+    cand |= _renumbered(situation, ref, cand)
+    return unless_beaten(situation, pair_by_identity(situation, ref, cand, _SAME_KEY), of_other_size=True)
 
 
-def _renumbered(situation: Situation, ours: Mapping[int, Key], theirs: Mapping[int, Key]) -> dict[int, Key]:
+def _renumbered(situation: Situation, ref: Mapping[int, Key], cand: Mapping[int, Key]) -> dict[int, Key]:
     """Return the keys of positional inputs by the reference's numbers, where one side drops those it does not use.
 
     torch.export does so. Inputs tell it that are of another kind than those of their number.
     """
-    reference, candidate = _positional(ours), _positional(theirs)
+    reference, candidate = _positional(ref), _positional(cand)
     found: dict[int, Key] = {}
     for call in reference.keys() & candidate.keys():
         mine = [_kind_of(situation.reference, place) for place in reference[call]]
@@ -137,10 +137,10 @@ def _renumbered(situation: Situation, ours: Mapping[int, Key], theirs: Mapping[i
         places = _within(yours, mine) if fewer else _within(mine, yours)
         if places is None:
             continue
-        slots = [ours[place].slot for place in reference[call]]
+        slots = [ref[place].slot for place in reference[call]]
         names = {n: slots[at] for n, at in enumerate(places)} if fewer else dict(zip(places, slots, strict=True))
         for number, place in enumerate(candidate[call]):
-            found[place] = replace(theirs[place], slot=names.get(number, f"{number}, unused"))
+            found[place] = replace(cand[place], slot=names.get(number, f"{number}, unused"))
     return found
 
 
@@ -182,9 +182,9 @@ _SEPARATORS = re.compile(r"[_.\-\s/]+")
 
 
 def _propose_same_stage(situation: Situation) -> Findings:
-    ours = _stage_identities(situation.reference, AS_COUNTED)
-    theirs = _stage_identities(situation.candidate, situation.layers)
-    return pair_by_identity(situation, ours, theirs, _SAME_STAGE)
+    reference = _stage_identities(situation.reference, AS_COUNTED)
+    candidate = _stage_identities(situation.candidate, situation.layers)
+    return pair_by_identity(situation, reference, candidate, _SAME_STAGE)
 
 
 def _stage_identities(side: Side, layers: LayerNumbers) -> dict[int, Hashable]:
@@ -212,26 +212,26 @@ Places = tuple[int, ...]
 
 
 def _propose_same_form(situation: Situation) -> Findings:
-    ours, theirs = _form_identities(situation)
-    return unless_beaten(situation, pair_by_identity(situation, ours, theirs, _SAME_FORM))
+    reference, candidate = _form_identities(situation)
+    return unless_beaten(situation, pair_by_identity(situation, reference, candidate, _SAME_FORM))
 
 
 def _propose_last_part(situation: Situation) -> Findings:
     """A module's output, where the other side only has that of its last part."""
     sides = zip((situation.reference, situation.candidate), _form_identities(situation), strict=True)
-    ours, theirs = (
+    reference, candidate = (
         {place: (_last_part(form), rest) for place, (form, rest) in identities.items() if _is_output(side, place)}
         for side, identities in sides
     )
-    return unless_beaten(situation, pair_by_identity(situation, ours, theirs, _LAST_PART))
+    return unless_beaten(situation, pair_by_identity(situation, reference, candidate, _LAST_PART))
 
 
 def _propose_fused(situation: Situation) -> Findings:
     reference, candidate = situation.reference, situation.candidate
-    ours, theirs = _form_identities(situation)
+    ref, cand = _form_identities(situation)
     found = [
-        *_wholes_and_parts(reference, candidate, ours, theirs),
-        *((parts, whole) for whole, parts in _wholes_and_parts(candidate, reference, theirs, ours)),
+        *_wholes_and_parts(reference, candidate, ref, cand),
+        *((parts, whole) for whole, parts in _wholes_and_parts(candidate, reference, cand, ref)),
     ]
     proposals = [_proposed(situation, *sides) for sides in found if not _is_one_part(situation, *sides)]
     return Findings(unless_parts_are_others(situation, proposals))
@@ -278,18 +278,18 @@ def _is_one_part(situation: Situation, reference: Places, candidate: Places) -> 
     return is_whole_run and {*sizes[0], *sizes[1]} == {size} and size is not None and size > 1
 
 
-def _proposed(situation: Situation, ours: Places, theirs: Places) -> Proposal:
-    sizes = situation.reference.size(ours), situation.candidate.size(theirs)
+def _proposed(situation: Situation, reference: Places, candidate: Places) -> Proposal:
+    sizes = situation.reference.size(reference), situation.candidate.size(candidate)
     fits = None in sizes or sizes[0] == sizes[1]
-    return Proposal(ours, theirs, _FUSED.confidence if fits else _FUSED.other_size, why=_FUSED.why)
+    return Proposal(reference, candidate, _FUSED.confidence if fits else _FUSED.other_size, why=_FUSED.why)
 
 
 def _form_identities(situation: Situation) -> tuple[dict[int, Identity], dict[int, Identity]]:
     reference, candidate = situation.reference, situation.candidate
-    ours, theirs = situation.forms.reference, situation.forms.candidate
+    ref, cand = situation.forms.reference, situation.forms.candidate
     return (
-        {place: (ours[place], circumstances(reference.keys[place])) for place in reference.free},
-        {place: (theirs[place], circumstances(candidate.keys[place])) for place in candidate.free},
+        {place: (ref[place], circumstances(reference.keys[place])) for place in reference.free},
+        {place: (cand[place], circumstances(candidate.keys[place])) for place in candidate.free},
     )
 
 
@@ -311,8 +311,8 @@ def _propose_lone(situation: Situation) -> Findings:
     reference, candidate = situation.reference, situation.candidate
     if len(reference.trace) != 1 or len(candidate.trace) != 1:
         return Findings()
-    ours, theirs = reference.tensor(0).key, candidate.tensor(0).key
-    said = f"{ours} and {theirs} are paired as the only tensor of each side, though their names differ"
+    ref, cand = reference.tensor(0).key, candidate.tensor(0).key
+    said = f"{ref} and {cand} are paired as the only tensor of each side, though their names differ"
     return Findings((Proposal((0,), (0,), 0.9, why="the only tensor of each side"),), (said,))
 
 

@@ -69,8 +69,8 @@ class _Stretch:
 
     situation: Situation
     functions: FunctionNames
-    ours: tuple[int, ...]
-    theirs: tuple[int, ...]
+    reference: tuple[int, ...]
+    candidate: tuple[int, ...]
     anchored: bool
     after: Two | None
     second_names: tuple[frozenset[int], frozenset[int]]
@@ -78,39 +78,39 @@ class _Stretch:
 
     @cached_property
     def signatures(self) -> tuple[list[_Signature], list[_Signature]]:
-        ours, theirs, code_of = self.situation.reference, self.situation.candidate, self.functions.code_of
+        reference, candidate, code_of = self.situation.reference, self.situation.candidate, self.functions.code_of
         return (
-            [_Signature.of(ours, place, code_of(place, is_reference=True)) for place in self.ours],
-            [_Signature.of(theirs, place, code_of(place, is_reference=False)) for place in self.theirs],
+            [_Signature.of(reference, place, code_of(place, is_reference=True)) for place in self.reference],
+            [_Signature.of(candidate, place, code_of(place, is_reference=False)) for place in self.candidate],
         )
 
     @cached_property
     def signature_of(self) -> tuple[dict[int, _Signature], dict[int, _Signature]]:
-        ours, theirs = self.signatures
-        return dict(zip(self.ours, ours, strict=True)), dict(zip(self.theirs, theirs, strict=True))
+        reference, candidate = self.signatures
+        return dict(zip(self.reference, reference, strict=True)), dict(zip(self.candidate, candidate, strict=True))
 
     @cached_property
     def sizes(self) -> tuple[Counter[int], Counter[int]]:
-        ours, theirs = self.signatures
-        return Counter(one.size for one in ours), Counter(one.size for one in theirs)
+        reference, candidate = self.signatures
+        return Counter(one.size for one in reference), Counter(one.size for one in candidate)
 
     @cached_property
     def is_same_run(self) -> bool:
         """True if both runs have the same sequence of roles and sizes, with enough different sizes."""
-        ours, theirs = self.signatures
-        same = [one.bounds for one in ours] == [one.bounds for one in theirs]
+        reference, candidate = self.signatures
+        same = [one.bounds for one in reference] == [one.bounds for one in candidate]
         return same and len(self.sizes[0]) >= _TELLING_SIZES
 
     @cached_property
     def misfits(self) -> dict[Two, float]:
         """Of the tensors of equal size whose values have something to do with each other."""
         reference, candidate = self.situation.reference, self.situation.candidate
-        sizes = grouped(self.theirs, (candidate.sizes[place] for place in self.theirs))
+        sizes = grouped(self.candidate, (candidate.sizes[place] for place in self.candidate))
         found: dict[Two, float] = {}
-        for size, places in grouped(self.ours, (reference.sizes[place] for place in self.ours)).items():
+        for size, places in grouped(self.reference, (reference.sizes[place] for place in self.reference)).items():
             if size is not None and size in sizes:
-                ours, theirs = self.situation.prints
-                for fit in fits(ours, places, theirs, sizes[size], within=_UNRELATED):
+                ref, cand = self.situation.prints
+                for fit in fits(ref, places, cand, sizes[size], within=_UNRELATED):
                     found[fit.reference, fit.candidate] = fit.misfit
                 if size < FEWEST_DISTINCT:
                     for two in product(places, sizes[size]):
@@ -122,10 +122,10 @@ class _Stretch:
     def is_healthy_after(self) -> bool:
         if self.after is None:
             return False
-        ours, theirs = self.situation.prints
+        reference, candidate = self.situation.prints
         place, other = self.after
         sizes = self.situation.reference.sizes[place], self.situation.candidate.sizes[other]
-        return sizes[0] == sizes[1] and misfit(ours, place, theirs, other) <= EQUAL
+        return sizes[0] == sizes[1] and misfit(reference, place, candidate, other) <= EQUAL
 
 
 def _propose(situation: Situation) -> Findings:
@@ -152,7 +152,7 @@ def _propose(situation: Situation) -> Findings:
     for stretch in _stretches(situation):
         for part in _short_enough(stretch):
             pairs = certain_pairs(_scores(part))
-            proposals += [_proposal(stretch, part.ours[row], part.theirs[column]) for row, column in pairs]
+            proposals += [_proposal(stretch, part.reference[row], part.candidate[column]) for row, column in pairs]
     found = _sure(situation, proposals)
     proposals += operand_proposals(_after(situation, found))
     found = _sure(situation, proposals)
@@ -191,12 +191,12 @@ def _stretches(situation: Situation) -> Iterator[_Stretch]:
     anchors = [(place, other) for place, other in situation.anchors if reference.keys[place].role in _EXECUTED]
     known = increasing(anchors)
     ends = (len(reference.trace), len(candidate.trace))
-    ours = [place for place in reference.free if _is_executed(reference, place)]
-    theirs = [place for place in candidate.free if _is_executed(candidate, place)]
+    ref = [place for place in reference.free if _is_executed(reference, place)]
+    cand = [place for place in candidate.free if _is_executed(candidate, place)]
     second_names = held_by_pairs(situation), repeated_taps(situation)
     settled = Settled(situation, agreement_of_runs(situation, EXACT)).reference
     for before, after in pairwise([(-1, -1), *known, ends]):
-        mine, others = _between(ours, before[0], after[0]), _between(theirs, before[1], after[1])
+        mine, others = _between(ref, before[0], after[0]), _between(cand, before[1], after[1])
         if mine and others:
             yield _Stretch(
                 situation, functions, mine, others, bool(known), None if after == ends else after, second_names, settled
@@ -213,28 +213,28 @@ def _is_executed(side: Side, place: int) -> bool:
 
 def _short_enough(stretch: _Stretch) -> Iterator[_Stretch]:
     """The stretch, cut at tensors unlike all others where it is too long; what is still too long is left out."""
-    if len(stretch.ours) * len(stretch.theirs) <= _MOST_CELLS:
+    if len(stretch.reference) * len(stretch.candidate) <= _MOST_CELLS:
         yield stretch
         return
     cuts = unique_in_both(*stretch.signatures)
-    ends = (len(stretch.ours), len(stretch.theirs))
+    ends = (len(stretch.reference), len(stretch.candidate))
     for before, after in pairwise([(0, 0), *cuts, ends]):
-        ours, theirs = stretch.ours[before[0] : after[0] + 1], stretch.theirs[before[1] : after[1] + 1]
-        if ours and theirs and len(ours) * len(theirs) <= _MOST_CELLS:
-            yield replace(stretch, ours=ours, theirs=theirs)
+        reference, candidate = stretch.reference[before[0] : after[0] + 1], stretch.candidate[before[1] : after[1] + 1]
+        if reference and candidate and len(reference) * len(candidate) <= _MOST_CELLS:
+            yield replace(stretch, reference=reference, candidate=candidate)
 
 
 def _scores(stretch: _Stretch) -> np.ndarray:
     """Return the alignment score of each two tensors from shape, operator and values; -inf if they cannot be a pair."""
-    scores = np.full((len(stretch.ours), len(stretch.theirs)), -np.inf)
-    ours, theirs = stretch.signatures
-    columns_of = grouped(range(len(theirs)), theirs)
-    for mine, rows in grouped(range(len(ours)), ours).items():
+    scores = np.full((len(stretch.reference), len(stretch.candidate)), -np.inf)
+    reference, candidate = stretch.signatures
+    columns_of = grouped(range(len(candidate)), candidate)
+    for mine, rows in grouped(range(len(reference)), reference).items():
         for other, columns in columns_of.items():
             if mine.bounds == other.bounds:
                 scores[np.ix_(rows, columns)] = _worth(mine, other)
-    row_of = {place: row for row, place in enumerate(stretch.ours)}
-    column_of = {place: column for column, place in enumerate(stretch.theirs)}
+    row_of = {place: row for row, place in enumerate(stretch.reference)}
+    column_of = {place: column for column, place in enumerate(stretch.candidate)}
     for place in stretch.second_names[0].intersection(row_of):
         for partner, column in column_of.items():
             if partner in stretch.second_names[1] or stretch.misfits.get((place, partner), 1.0) > EQUAL:

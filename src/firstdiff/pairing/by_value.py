@@ -56,12 +56,12 @@ def _searched(
     used = set(taken[0]), set(taken[1])
     proposals: list[Proposal] = []
     for search, group_of, clear in searches:
-        ours, theirs = situation.reference.without(used[0]), situation.candidate.without(used[1])
+        reference, candidate = situation.reference.without(used[0]), situation.candidate.without(used[1])
         if search is fits_of_profiles:  # which is blind to layouts, so that a copy would fit what was only moved
-            ours = ours.without(_copies_of_pairs(situation, used[0], is_reference=True, of=_OUTPUTS))
-            theirs = theirs.without(_copies_of_pairs(situation, used[1], is_reference=False, of=_OUTPUTS))
-            ours, theirs = _small(ours, theirs)
-        for proposal in _chosen(_found(situation, ours, theirs, search, group_of), clear):
+            reference = reference.without(_copies_of_pairs(situation, used[0], is_reference=True, of=_OUTPUTS))
+            candidate = candidate.without(_copies_of_pairs(situation, used[1], is_reference=False, of=_OUTPUTS))
+            reference, candidate = _small(reference, candidate)
+        for proposal in _chosen(_found(situation, reference, candidate, search, group_of), clear):
             proposals.append(proposal)
             if proposal.confidence >= situation.options.min_confidence:
                 used[0].update(proposal.reference)
@@ -74,23 +74,23 @@ def equal_values(situation: Situation) -> list[Proposal]:
     return _searched(situation, ((fits, _same_role, _CLEAR), (fits_of_profiles, _same_role, _WHOLE_ALONE)))
 
 
-def _found(situation: Situation, ours: Side, theirs: Side, search: Search, group_of: GroupOf) -> list[Fit]:
-    groups = grouped(theirs.free, (group_of(theirs, place) for place in theirs.free))
+def _found(situation: Situation, reference: Side, candidate: Side, search: Search, group_of: GroupOf) -> list[Fit]:
+    groups = grouped(candidate.free, (group_of(candidate, place) for place in candidate.free))
     found: list[Fit] = []
-    for group, places in grouped(ours.free, (group_of(ours, place) for place in ours.free)).items():
-        if group in groups and (group_of is _same_role or _roles_differ(ours, places, theirs, groups[group])):
+    for group, places in grouped(reference.free, (group_of(reference, place) for place in reference.free)).items():
+        if group in groups and (group_of is _same_role or _roles_differ(reference, places, candidate, groups[group])):
             found += search(situation.prints[0], places, situation.prints[1], groups[group])
     return found
 
 
-def _small(ours: Side, theirs: Side) -> tuple[Side, Side]:
+def _small(reference: Side, candidate: Side) -> tuple[Side, Side]:
     """Both sides without the tensors that are too large to be read whole, with so many of them."""
-    bound = _MOST_VALUES // max(len(ours.free) + len(theirs.free), 1)
+    bound = _MOST_VALUES // max(len(reference.free) + len(candidate.free), 1)
 
     def large(side: Side) -> set[int]:
         return {place for place in side.free if (side.sizes[place] or 0) > bound}
 
-    return ours.without(large(ours)), theirs.without(large(theirs))
+    return reference.without(large(reference)), candidate.without(large(candidate))
 
 
 def _same_role(side: Side, place: int) -> Hashable:
@@ -105,14 +105,14 @@ def _same_kind(side: Side, place: int) -> Hashable:
     return kind, key.step, key.rank, side.sizes[place]
 
 
-def _roles_differ(ours: Side, places: list[int], theirs: Side, others: list[int]) -> bool:
+def _roles_differ(reference: Side, places: list[int], candidate: Side, others: list[int]) -> bool:
     """True if the tensors have more than one role, so that pairing across roles can find more."""
-    return len({ours.keys[place].role for place in places} | {theirs.keys[place].role for place in others}) > 1
+    return len({reference.keys[place].role for place in places} | {candidate.keys[place].role for place in others}) > 1
 
 
 def _without_inputs(situation: Situation) -> tuple[Side, Side]:
-    ours, theirs = situation.reference, situation.candidate
-    return ours.without(_inputs(ours)), theirs.without(_inputs(theirs))
+    reference, candidate = situation.reference, situation.candidate
+    return reference.without(_inputs(reference)), candidate.without(_inputs(candidate))
 
 
 def _inputs(side: Side) -> set[int]:
@@ -138,14 +138,14 @@ def _copies_of_pairs(
 
 def inputs_of_pairs(situation: Situation, found: Iterable[Proposal]) -> list[Proposal]:
     """Pair what goes into two modules that are a pair: the same slots, or the only input of each."""
-    ours, theirs = (_inputs_by_call(side) for side in (situation.reference, situation.candidate))
+    reference, candidate = (_inputs_by_call(side) for side in (situation.reference, situation.candidate))
     calls = {_call(situation.reference, place): _call(situation.candidate, other) for place, other in situation.anchors}
     for one in found:
         if one.confidence >= situation.options.min_confidence:
             calls[_call(situation.reference, one.reference[0])] = _call(situation.candidate, one.candidate[0])
     proposals = []
     for call, other in calls.items():
-        mine, yours = ours.get(call, {}), theirs.get(other, {})
+        mine, yours = reference.get(call, {}), candidate.get(other, {})
         slots = [(slot, slot) for slot in mine if slot in yours]
         if not slots and len(mine) == len(yours) == 1:
             slots = [(next(iter(mine)), next(iter(yours)))]
@@ -249,8 +249,8 @@ def _offset_warning(situation: Situation, proposals: list[Proposal]) -> tuple[st
     sure = [one for one in proposals if one.confidence >= situation.options.min_confidence]
     if not sure:
         return ()
-    ours, theirs = situation.forms.reference, situation.forms.candidate
-    offsets = (offset_of(ours[one.reference[0]], theirs[one.candidate[0]]) for one in sure)
+    reference, candidate = situation.forms.reference, situation.forms.candidate
+    offsets = (offset_of(reference[one.reference[0]], candidate[one.candidate[0]]) for one in sure)
     return propose_offset(offsets, "have the values of one")
 
 
@@ -274,8 +274,8 @@ class _Case:
 
     reference: Side
     candidate: Side
-    ours: Fingerprints
-    theirs: Fingerprints
+    reference_prints: Fingerprints
+    candidate_prints: Fingerprints
     partner_of_candidate: Mapping[int, int]
 
 
@@ -325,7 +325,13 @@ def _doubted(case: _Case, suspects: Mapping[int, Match]) -> dict[int, Fit]:
     places = grouped(suspects, (_circumstances(case.reference, match.reference[0]) for match in suspects.values()))
     for circumstances, group in places.items():
         of_reference = {suspects[place].reference[0]: place for place in group}
-        for fit in fits(case.ours, list(of_reference), case.theirs, others.get(circumstances, []), within=EQUAL):
+        for fit in fits(
+            case.reference_prints,
+            list(of_reference),
+            case.candidate_prints,
+            others.get(circumstances, []),
+            within=EQUAL,
+        ):
             place = of_reference[fit.reference]
             partner = suspects[place].candidate[0]
             if fit.candidate != partner and (place not in found or fit.misfit < found[place].misfit):
@@ -341,7 +347,7 @@ def _circumstances(side: Side, place: int) -> tuple[object, ...]:
 def _is_far_better(case: _Case, match: Match, fit: Fit) -> bool:
     (place,), (partner,) = match.reference, match.candidate
     sizes = case.reference.sizes[place], case.candidate.sizes[partner]
-    own = misfit(case.ours, place, case.theirs, partner) if sizes[0] == sizes[1] else 1.0
+    own = misfit(case.reference_prints, place, case.candidate_prints, partner) if sizes[0] == sizes[1] else 1.0
     return own >= _FAR_BETTER * max(fit.misfit, NOISE)
 
 
@@ -355,12 +361,12 @@ def _with_doubt(match: Match, candidate: Side, fit: Fit) -> Match:
 def _swaps(case: _Case, doubted: Iterable[Fit]) -> list[str]:
     """Two pairs, each of which fits the other's partner."""
     better = {fit.reference: fit.candidate for fit in doubted}
-    partner = {ours: theirs for theirs, ours in case.partner_of_candidate.items()}
+    partner = {reference: candidate for candidate, reference in case.partner_of_candidate.items()}
     said = []
-    for ours, theirs in better.items():
-        other = case.partner_of_candidate.get(theirs)
-        if other is not None and ours < other and better.get(other) == partner[ours]:
-            names = (str(case.reference.tensor(place).key) for place in (ours, other))
+    for reference, candidate in better.items():
+        other = case.partner_of_candidate.get(candidate)
+        if other is not None and reference < other and better.get(other) == partner[reference]:
+            names = (str(case.reference.tensor(place).key) for place in (reference, other))
             said.append(f"{' and '.join(names)} seem to be swapped in the candidate; they were compared by name")
     return said
 
@@ -372,9 +378,9 @@ def _offsets(case: _Case, doubted: Iterable[Fit], agreeing: Iterable[int]) -> tu
     """
     forms = Forms(case.reference, case.candidate)
     votes = [
-        (offset_of(ours, forms.candidate[fit.candidate]), ours.layers[0] if ours.layers else 0)
+        (offset_of(reference, forms.candidate[fit.candidate]), reference.layers[0] if reference.layers else 0)
         for fit in doubted
-        for ours in [forms.reference[fit.reference]]
+        for reference in [forms.reference[fit.reference]]
     ]
     sound = [forms.reference[place].layers[0] for place in agreeing if forms.reference[place].layers]
     return layers_left_out(votes, sound) or propose_offset((offset for offset, _ in votes), "fit one")

@@ -66,31 +66,33 @@ class _Calls:
         found = set()
         for weight, partner in partner_of.items():
             for use, other in self._one_by_one(weight, partner):
-                ours = self._uses[0].completed(use, _partners(other, weight_of))
-                theirs = self._uses[1].completed(other, _partners(use, partner_of))
-                if ours is not None and theirs is not None and are_one_operation(ours, theirs):
-                    found.add((ours.output, theirs.output))
+                reference = self._uses[0].completed(use, _partners(other, weight_of))
+                candidate = self._uses[1].completed(other, _partners(use, partner_of))
+                if reference is not None and candidate is not None and are_one_operation(reference, candidate):
+                    found.add((reference.output, candidate.output))
         for pair in _one_to_one(found):
             if self._are_free(pair):
                 yield Proposal(pair[:1], pair[1:], _CONFIDENCE, why=_WHY)
 
     def _one_by_one(self, weight: int, partner: int) -> Iterator[tuple[Use, Use]]:
         """Yield the calls of two weights in turn; where one is used more often, the turn says nothing."""
-        ours, theirs = self._uses[0].of(weight), self._uses[1].of(partner)
-        kinds = {use.kind for use in ours} & {use.kind for use in theirs}
-        if len(ours) == len(theirs) == 1:
-            yield ours[0], theirs[0]
+        reference, candidate = self._uses[0].of(weight), self._uses[1].of(partner)
+        kinds = {use.kind for use in reference} & {use.kind for use in candidate}
+        if len(reference) == len(candidate) == 1:
+            yield reference[0], candidate[0]
             return
         for kind in kinds - {None}:
-            mine, yours = ([use for use in uses if use.kind == kind] for uses in (ours, theirs))
+            mine, yours = ([use for use in uses if use.kind == kind] for uses in (reference, candidate))
             runs = [[(use.step, use.rank) for use in uses] for uses in (mine, yours)]
             if runs[0] == runs[1]:
                 yield from zip(mine, yours, strict=True)
 
-    def fused(self, ours: Places, theirs: Places) -> Iterator[Proposal]:
+    def fused(self, reference: Places, candidate: Places) -> Iterator[Proposal]:
         """Yield weights, biases and outputs of calls one of which does the work of several."""
-        yield Proposal(ours, theirs, _CONFIDENCE, why=_FUSED)
-        uses = [[of.of(place) for place in places] for of, places in zip(self._uses, (ours, theirs), strict=True)]
+        yield Proposal(reference, candidate, _CONFIDENCE, why=_FUSED)
+        uses = [
+            [of.of(place) for place in places] for of, places in zip(self._uses, (reference, candidate), strict=True)
+        ]
         counts = {len(one) for several in uses for one in several}
         if len(counts) > 1:
             return
@@ -103,8 +105,8 @@ class _Calls:
                     places = ([use.weights[slot] for use in several] for several in (mine, yours))
                     yield from self._fused_places(*places)
 
-    def _fused_places(self, ours: Iterable[int], theirs: Iterable[int]) -> Iterator[Proposal]:
-        mine, yours = tuple(ours), tuple(theirs)
+    def _fused_places(self, reference: Iterable[int], candidate: Iterable[int]) -> Iterator[Proposal]:
+        mine, yours = tuple(reference), tuple(candidate)
         same_size = self._sides[0].size(mine) == self._sides[1].size(yours)
         if same_size and self._free[0].issuperset(mine) and self._free[1].issuperset(yours):
             yield Proposal(mine, yours, _CONFIDENCE, why=_FUSED)

@@ -195,8 +195,8 @@ def _argument_pairs(situation: Situation) -> Iterator[tuple[int, int]]:
 
 def _same_arguments(arguments: tuple[Arguments, Arguments], calls: tuple[int, int]) -> list[tuple[int, int]]:
     """Return the arguments of one name of two calls."""
-    theirs = dict(arguments[1].of(calls[1]))
-    return [(at, theirs[slot]) for slot, at in arguments[0].of(calls[0]) if slot in theirs]
+    candidate = dict(arguments[1].of(calls[1]))
+    return [(at, candidate[slot]) for slot, at in arguments[0].of(calls[0]) if slot in candidate]
 
 
 def _lone_argument(arguments: tuple[Arguments, Arguments], calls: tuple[int, int]) -> list[tuple[int, int]]:

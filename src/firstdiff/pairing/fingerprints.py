@@ -187,33 +187,33 @@ class Fit(NamedTuple):
     misfit: float
 
 
-def misfit(ours: Fingerprints, place: int, theirs: Fingerprints, other: int) -> float:
+def misfit(reference: Fingerprints, place: int, candidate: Fingerprints, other: int) -> float:
     """Return the misfit of two tensors of equal size, the least over all samplings."""
-    found = [fit.misfit for fit in fits(ours, [place], theirs, [other], within=np.inf)]
+    found = [fit.misfit for fit in fits(reference, [place], candidate, [other], within=np.inf)]
     return min(found, default=1.0)
 
 
 def fits(
-    ours: Fingerprints, places: Places, theirs: Fingerprints, others: Places, *, within: float = RELATED
+    reference: Fingerprints, places: Places, candidate: Fingerprints, others: Places, *, within: float = RELATED
 ) -> list[Fit]:
     """Return the tensors of two groups of equal size that fit by any sampling, each two with the least misfit."""
     best: dict[tuple[int, int], float] = {}
-    plain = all(ours.is_plain(place) for place in places) and all(theirs.is_plain(place) for place in others)
+    plain = all(reference.is_plain(place) for place in places) and all(candidate.is_plain(place) for place in others)
     for sampling in _SAMPLINGS[:1] if plain else _SAMPLINGS:
-        for fit in _fits_of_points(ours.points(places, sampling), theirs.points(others, sampling), within):
+        for fit in _fits_of_points(reference.points(places, sampling), candidate.points(others, sampling), within):
             two = fit.reference, fit.candidate
             best[two] = min(fit.misfit, best.get(two, np.inf))
     return [Fit(*two, found) for two, found in best.items()]
 
 
-def fits_of_profiles(ours: Fingerprints, places: Places, theirs: Fingerprints, others: Places) -> list[Fit]:
+def fits_of_profiles(reference: Fingerprints, places: Places, candidate: Fingerprints, others: Places) -> list[Fit]:
     """The same by averages over all values alone, for small tensors in layouts that hide every place.
 
     Of thousands by thousands, some would be near by chance.
     """
     if len(places) * len(others) > _MOST_BY_PROFILE:
         return []
-    known = [(other, found) for other in others if (found := theirs.profile(other))]
+    known = [(other, found) for other in others if (found := candidate.profile(other))]
     if not known:
         return []
     means = np.stack([found.means for _, found in known])
@@ -221,7 +221,7 @@ def fits_of_profiles(ours: Fingerprints, places: Places, theirs: Fingerprints, o
     magnitudes = np.array([found.magnitude for _, found in known])
     result: list[Fit] = []
     for place in places:
-        if mine := ours.profile(place):
+        if mine := reference.profile(place):
             away = np.sqrt(np.mean((means - mine.means) ** 2 / (chance + mine.chance + _TINY), axis=1))
             # waves are as long as the values are large: twice the values have the same profile
             alike = np.abs(magnitudes - mine.magnitude) <= EQUAL * mine.magnitude
@@ -230,9 +230,9 @@ def fits_of_profiles(ours: Fingerprints, places: Places, theirs: Fingerprints, o
     return _specific(result)
 
 
-def _fits_of_points(ours: Rows, theirs: Rows, within: float) -> list[Fit]:
+def _fits_of_points(reference: Rows, candidate: Rows, within: float) -> list[Fit]:
     """Two rows that are near enough are at least so much correlated, which is quickly told of thousands."""
-    (rows, places), (columns, others) = ours, theirs
+    (rows, places), (columns, others) = reference, candidate
     if not places or not others:
         return []
     correlated = np.float32(np.sqrt(1 - within**2) - 1e-4 if within < 1 else -np.inf)
@@ -261,8 +261,8 @@ def _distances(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 def _specific(found: list[Fit]) -> list[Fit]:
     """Without the tensors that fit too many others."""
-    ours, theirs = Counter(fit.reference for fit in found), Counter(fit.candidate for fit in found)
-    return [fit for fit in found if ours[fit.reference] <= _MOST_FITS and theirs[fit.candidate] <= _MOST_FITS]
+    reference, candidate = Counter(fit.reference for fit in found), Counter(fit.candidate for fit in found)
+    return [fit for fit in found if reference[fit.reference] <= _MOST_FITS and candidate[fit.candidate] <= _MOST_FITS]
 
 
 _SMALL = 1 << 12  # elements: tensors that tell too little for a fingerprint are read whole up to here

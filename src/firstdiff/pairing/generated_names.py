@@ -54,16 +54,16 @@ class FunctionNames:
 
     def tell(self, place: int, other: int) -> bool:
         """False for two functions that only have the same number in different code."""
-        ours, theirs = self._situation.reference, self._situation.candidate
-        records = ours.tensor(place).record, theirs.tensor(other).record
+        reference, candidate = self._situation.reference, self._situation.candidate
+        records = reference.tensor(place).record, candidate.tensor(other).record
         if not (records[0].is_function and records[1].is_function):
             return True
-        if self._called[0].get(_call(ours, place)) == self._called[1].get(_call(theirs, other)):
+        if self._called[0].get(_call(reference, place)) == self._called[1].get(_call(candidate, other)):
             classes = self._classes[0].get(records[0].parent), self._classes[1].get(records[1].parent)
             return classes[0] == classes[1] or not self._is_plain(place) or self._hold_the_same(place, other)
-        if ours.sizes[place] != theirs.sizes[other]:
+        if reference.sizes[place] != candidate.sizes[other]:
             return False
-        if self._is_only_one(records[0].op, _call(ours, place), _call(theirs, other)):
+        if self._is_only_one(records[0].op, _call(reference, place), _call(candidate, other)):
             return True
         return self._hold_the_same(place, other)
 
@@ -147,10 +147,10 @@ class GraphNames:
         """Pair values by module, operation and turn, where both graphs have the operation equally often there."""
         if not self.differ:
             return
-        ours, theirs = (_nodes(side) for side in self._sides)
-        often = [Counter(node[:2] for node in nodes) for nodes in (ours, theirs)]
-        for node, place in ours.items():
-            other = theirs.get(node)
+        reference, candidate = (_nodes(side) for side in self._sides)
+        often = [Counter(node[:2] for node in nodes) for nodes in (reference, candidate)]
+        for node, place in reference.items():
+            other = candidate.get(node)
             if other is None or often[0][node[:2]] != often[1][node[:2]]:
                 continue
             same_size = self._sides[0].sizes[place] == self._sides[1].sizes[other]
@@ -164,8 +164,8 @@ class GraphNames:
         return bool(graphs[0] and graphs[1]) and graphs[0] != graphs[1]
 
     def _agree(self, place: int, other: int) -> bool:
-        ours, theirs = self._situation.prints
-        return misfit(ours, place, theirs, other) <= EQUAL
+        reference, candidate = self._situation.prints
+        return misfit(reference, place, candidate, other) <= EQUAL
 
     def _has_equal(self, place: int) -> bool:
         """True if the other graph has the values of a tensor, under whatever name, but not in another branch.
@@ -176,8 +176,8 @@ class GraphNames:
         others = self._by_size.get((key.role, self._sides[0].sizes[place]), [])
         noted = {other: self._sides[1].tensor(other).record.attrs.get("module") for other in others}
         others = [other for other in others if not _are_apart(module, noted[other])]
-        ours, theirs = self._situation.prints
-        return bool(others) and bool(fits(ours, [place], theirs, others, within=EQUAL))
+        reference, candidate = self._situation.prints
+        return bool(others) and bool(fits(reference, [place], candidate, others, within=EQUAL))
 
     @cached_property
     def _by_size(self) -> dict[tuple[str, int | None], list[int]]:

@@ -163,11 +163,15 @@ def _offset_of_values(stages: tuple[_Stages, _Stages], prints: _Prints) -> int |
     return next(iter(votes))
 
 
-def offset_of(ours: Form, theirs: Form) -> int | None:
+def offset_of(reference: Form, candidate: Form) -> int | None:
     """Return the offset to add to the candidate's layer; None if the two differ in more than that."""
-    if not ours.layers or not theirs.layers or (ours.part, ours.tail) != (theirs.part, theirs.tail):
+    if (
+        not reference.layers
+        or not candidate.layers
+        or (reference.part, reference.tail) != (candidate.part, candidate.tail)
+    ):
         return None
-    return ours.layers[0] - theirs.layers[0] if ours.layers[1:] == theirs.layers[1:] else None
+    return reference.layers[0] - candidate.layers[0] if reference.layers[1:] == candidate.layers[1:] else None
 
 
 def propose_offset(offsets: Iterable[int | None], said: str) -> tuple[str, ...]:

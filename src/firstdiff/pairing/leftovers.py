@@ -51,8 +51,8 @@ def leftover_proposals(situation: Situation) -> list[Proposal]:
 class _Stretch:
     """Free outputs between two known pairs; `before` and `after` are None at the ends of the run."""
 
-    ours: tuple[int, ...]
-    theirs: tuple[int, ...]
+    reference: tuple[int, ...]
+    candidate: tuple[int, ...]
     before: Two | None
     after: Two | None
 
@@ -68,28 +68,30 @@ class _Board:
         self._spreads: dict[tuple[bool, int], np.ndarray | None] = {}
 
     def stretches(self) -> Iterator[_Stretch]:
-        ours = [place for place in self._new_values if place not in self._settled.reference]
-        theirs = [place for place in self._leftover(self._candidate) if place not in self._settled.candidate]
+        reference = [place for place in self._new_values if place not in self._settled.reference]
+        candidate = [place for place in self._leftover(self._candidate) if place not in self._settled.candidate]
         known = self._known
         ends = (len(self._reference.trace), len(self._candidate.trace))
         for before, after in pairwise([(-1, -1), *known, ends]):
-            mine, others = _between(ours, before[0], after[0]), _between(theirs, before[1], after[1])
+            mine, others = _between(reference, before[0], after[0]), _between(candidate, before[1], after[1])
             if mine and others:
                 yield _Stretch(mine, others, before if before[0] >= 0 else None, after if after != ends else None)
 
     def proposals(self, stretch: _Stretch) -> list[Proposal]:
-        if len(stretch.ours) * len(stretch.theirs) > _MOST_CELLS:
+        if len(stretch.reference) * len(stretch.candidate) > _MOST_CELLS:
             return []
         if not self._settled.is_known and stretch.after is not None and self._agree(*stretch.after):
             # both sides go on alike: what lies between was only written differently, unless the module that goes wrong
             # first has more than one branch
-            ours = tuple(at for at in stretch.ours if self._reference.tensor(at).record.parent == self._first_wrong)
-            if self._first_wrong is None or not ours:
+            reference = tuple(
+                at for at in stretch.reference if self._reference.tensor(at).record.parent == self._first_wrong
+            )
+            if self._first_wrong is None or not reference:
                 return []
-            stretch = replace(stretch, ours=ours)
+            stretch = replace(stretch, reference=reference)
         scores = self._scores(stretch)
         found = [
-            (stretch.ours[row], stretch.theirs[column], float(scores[row, column]))
+            (stretch.reference[row], stretch.candidate[column], float(scores[row, column]))
             for row, column in best_pairs(scores)
         ]
         if stretch.before is None and stretch.after is None and not self._is_one_run(stretch, found):
@@ -101,10 +103,13 @@ class _Board:
         flow = Dataflow(self._reference)
         if not flow.is_recorded or Dataflow(self._candidate).is_recorded:
             return []
-        ours, theirs = ({at for one in found for at in one.reference}, {at for one in found for at in one.candidate})
-        rows = [at for at in self._new_values if at not in self._settled.reference and at not in ours]
+        reference, candidate = (
+            {at for one in found for at in one.reference},
+            {at for one in found for at in one.candidate},
+        )
+        rows = [at for at in self._new_values if at not in self._settled.reference and at not in reference]
         columns = [
-            at for at in self._leftover(self._candidate) if at not in self._settled.candidate and at not in theirs
+            at for at in self._leftover(self._candidate) if at not in self._settled.candidate and at not in candidate
         ]
         if not rows or not columns or len(rows) * len(columns) > _MOST_CELLS:
             return []
@@ -130,7 +135,7 @@ class _Board:
 
     def _is_one_run(self, stretch: _Stretch, found: list[tuple[int, int, float]]) -> bool:
         """Without any known pair, a side must have found its partners throughout, in sizes that tell something."""
-        whole = min(len(stretch.ours), len(stretch.theirs))
+        whole = min(len(stretch.reference), len(stretch.candidate))
         sizes = {self._reference.sizes[place] for place, _, _ in found}
         named = any(self._speaks_for(place, other) for place, other, _ in found)
         return len(found) == whole and len(sizes) >= _TELLING_SIZES and named
@@ -149,11 +154,11 @@ class _Board:
     @cached_property
     def _known(self) -> list[Two]:
         """Outputs that are pairs, in the order of both runs."""
-        ours, theirs = self._reference.keys, self._candidate.keys
+        reference, candidate = self._reference.keys, self._candidate.keys
         return increasing(
             (place, other)
             for place, other in self._situation.anchors
-            if ours[place].role == theirs[other].role == "output"
+            if reference[place].role == candidate[other].role == "output"
         )
 
     @cached_property
@@ -202,16 +207,16 @@ class _Board:
         ]
 
     def _scores(self, stretch: _Stretch) -> np.ndarray:
-        scores = np.full((len(stretch.ours), len(stretch.theirs)), -np.inf)
-        records = [self._reference.tensor(place).record for place in stretch.ours]
+        scores = np.full((len(stretch.reference), len(stretch.candidate)), -np.inf)
+        records = [self._reference.tensor(place).record for place in stretch.reference]
         names = {record.name for record in records if record.parent is not None} - self._holding_layers
-        results = {self._chain(place): place for place in stretch.ours}
+        results = {self._chain(place): place for place in stretch.reference}
         lone = self._lone_likes(stretch)
-        for row, place in enumerate(stretch.ours):
+        for row, place in enumerate(stretch.reference):
             record = self._reference.tensor(place).record
             inner = _INSIDE if record.is_function and record.parent in names else 0.0
             result = _RESULT if record.is_function and results[self._chain(place)] == place else 0.0
-            for column, other in enumerate(stretch.theirs):
+            for column, other in enumerate(stretch.candidate):
                 if (place, other) not in lone and not self._may_be_one_place(place, other):
                     continue
                 if self._are_numbered_alike and self._are_of_other_layers(place, other):
@@ -223,7 +228,9 @@ class _Board:
 
     def _lone_likes(self, stretch: _Stretch) -> set[Two]:
         """Tensors whose values are near each other's, and near no other's."""
-        near = [(place, other) for place in stretch.ours for other in stretch.theirs if self._is_like(place, other)]
+        near = [
+            (place, other) for place in stretch.reference for other in stretch.candidate if self._is_like(place, other)
+        ]
         counts = Counter(place for place, _ in near), Counter(other for _, other in near)
         return {(place, other) for place, other in near if counts[0][place] == counts[1][other] == 1}
 
@@ -267,9 +274,9 @@ class _Board:
         return value + _LIKE_SPREAD * max(0.0, 1.0 - 4.0 * float(np.abs(mine - yours).mean()) / scale)
 
     def _is_like(self, place: int, other: int) -> bool:
-        ours, theirs = self._situation.prints
+        reference, candidate = self._situation.prints
         same_size = self._reference.sizes[place] == self._candidate.sizes[other]
-        return same_size and misfit(ours, place, theirs, other) <= RELATED
+        return same_size and misfit(reference, place, candidate, other) <= RELATED
 
     def _spread(self, is_reference: bool, place: int) -> np.ndarray | None:
         """Quantiles of some values: two tensors of one kind are spread alike although they differ."""
@@ -302,12 +309,12 @@ def _lengths(side: Side, place: int) -> tuple[int, ...]:
     return tuple(n for n in source.shape if n != 1) if source is not None else ()
 
 
-def _shape_worth(ours: tuple[int, ...], theirs: tuple[int, ...]) -> float | None:
-    if ours == theirs:
+def _shape_worth(reference: tuple[int, ...], candidate: tuple[int, ...]) -> float | None:
+    if reference == candidate:
         return _SAME_SHAPE
-    if sorted(ours) == sorted(theirs):
+    if sorted(reference) == sorted(candidate):
         return _SAME_LENGTHS
-    return _SAME_SIZE if np.prod(ours, dtype=np.int64) == np.prod(theirs, dtype=np.int64) else None
+    return _SAME_SIZE if np.prod(reference, dtype=np.int64) == np.prod(candidate, dtype=np.int64) else None
 
 
 def _likeness(one: str, other: str) -> float:

@@ -163,27 +163,27 @@ def write_map(result: PairingResult) -> str:
 
     >>> import numpy as np
     >>> from firstdiff.pairing import pair_up
-    >>> ours, theirs = Trace.from_arrays({"a": np.ones(3)}), Trace.from_arrays({"b": np.ones(3)})
-    >>> print(write_map(pair_up(ours, theirs)).split("[[pair]]")[1])
+    >>> reference, candidate = Trace.from_arrays({"a": np.ones(3)}), Trace.from_arrays({"b": np.ones(3)})
+    >>> print(write_map(pair_up(reference, candidate)).split("[[pair]]")[1])
       # order, 0.90
     reference = "a"
     candidate = "b"
     <BLANKLINE>
     """
     head = _HEAD.format(reference=comment(result.reference.path), candidate=comment(result.candidate.path))
-    ours, theirs = _unique_keys(result.reference), _unique_keys(result.candidate)
-    blocks = [head, *(_pair(match, ours, theirs) for match in result.pairs)]
-    blocks += _unpaired(result.missing, ours, "reference", "candidate")
-    blocks += _unpaired(result.extra, theirs, "candidate", "reference")
+    reference, candidate = _unique_keys(result.reference), _unique_keys(result.candidate)
+    blocks = [head, *(_pair(match, reference, candidate) for match in result.pairs)]
+    blocks += _unpaired(result.missing, reference, "reference", "candidate")
+    blocks += _unpaired(result.extra, candidate, "candidate", "reference")
     return "\n".join(blocks)
 
 
-def _pair(match: Match, ours: list[str | None], theirs: list[str | None]) -> str:
+def _pair(match: Match, ref: list[str | None], cand: list[str | None]) -> str:
     pairing = match.pairing
     said = f"{pairing.method}, {pairing.confidence:.2f}"
     if pairing.alternatives:
         said += f", or {', '.join(pairing.alternatives)}"
-    reference, candidate = [ours[place] for place in match.reference], [theirs[place] for place in match.candidate]
+    reference, candidate = [ref[place] for place in match.reference], [cand[place] for place in match.candidate]
     lines = [
         f"[[pair]]  # {comment(said)}",
         f"reference = {_value(reference)}",

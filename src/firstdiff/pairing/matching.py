@@ -126,8 +126,8 @@ class _Names:
         return len(self._with_word[word]), word
 
     def _alike(self, side: Side, place: int, words: frozenset[str], other: int) -> float:
-        theirs = self._words[other]
-        share = len(words & theirs) / len(words | theirs)
+        candidate = self._words[other]
+        share = len(words & candidate) / len(words | candidate)
         return share if side.sizes[place] == self._side.sizes[other] else share * _OTHER_SIZE
 
 
@@ -139,9 +139,9 @@ def pair_up(reference: Trace, candidate: Trace, options: PairingOptions | None =
     """Find which tensor of one trace is which of the other.
 
     >>> import numpy as np
-    >>> ours = Trace.from_arrays({"0_query": np.zeros(3), "0_key": np.ones(3)})
-    >>> theirs = Trace.from_arrays({"00.query": np.zeros(3)})
-    >>> result = pair_up(ours, theirs)
+    >>> reference = Trace.from_arrays({"0_query": np.zeros(3), "0_key": np.ones(3)})
+    >>> candidate = Trace.from_arrays({"00.query": np.zeros(3)})
+    >>> result = pair_up(reference, candidate)
     >>> result.pairs[0].pairing.method, len(result.missing)
     ('layer_stage', 1)
 
@@ -149,24 +149,24 @@ def pair_up(reference: Trace, candidate: Trace, options: PairingOptions | None =
     options: what the user has to say; a default one if left out
     """
     options = options or PairingOptions()
-    ours = Side.of(reference)
-    theirs = Side.of(candidate).counted_as(ours)
+    ref = Side.of(reference)
+    cand = Side.of(candidate).counted_as(ref)
     prints = Fingerprints(reference), Fingerprints(candidate)
     layers, warnings = LayerNumbers(options.layer_offset or 0), list[str]()
     if options.layer_offset is None:
-        layers, warnings = find_layers(ours, theirs, prints)
-    warnings += _steps_moved(ours, theirs)
-    board = _Board(ours, theirs, layers, Forms(ours, theirs, layers), prints, options, warnings=warnings)
+        layers, warnings = find_layers(ref, cand, prints)
+    warnings += _steps_moved(ref, cand)
+    board = _Board(ref, cand, layers, Forms(ref, cand, layers), prints, options, warnings=warnings)
     for strategy in strategies(options):
         if board.reference.free and (board.candidate.free or strategy.revises):
             board.play(strategy)
     return board.result()
 
 
-def _steps_moved(ours: Side, theirs: Side) -> list[str]:
-    first = min((key.step for key in ours.keys), default=0)
-    own = min((tensor.key.step for tensor in theirs.trace), default=0)
-    if theirs.keys and theirs.keys[0].step != theirs.tensor(0).key.step:
+def _steps_moved(reference: Side, candidate: Side) -> list[str]:
+    first = min((key.step for key in reference.keys), default=0)
+    own = min((tensor.key.step for tensor in candidate.trace), default=0)
+    if candidate.keys and candidate.keys[0].step != candidate.tensor(0).key.step:
         return [f"the candidate counts steps from {own}, the reference from {first}; they were compared one by one"]
     return []
 
@@ -204,9 +204,9 @@ class _Board:
         findings = strategy.propose(situation)
         self.warnings += findings.warnings
         self._release(findings.released)
-        ours, theirs = self._accept(strategy.name, findings)
-        self.reference = self.reference.without(ours | findings.apart[0])
-        self.candidate = self.candidate.without(theirs | findings.apart[1])
+        reference, candidate = self._accept(strategy.name, findings)
+        self.reference = self.reference.without(reference | findings.apart[0])
+        self.candidate = self.candidate.without(candidate | findings.apart[1])
 
     def _release(self, pairs: Collection[tuple[int, int]]) -> None:
         """Give up pairs of earlier strategies, but none that the user states."""
@@ -218,14 +218,14 @@ class _Board:
 
     def _accept(self, method: str, findings: Findings) -> tuple[set[int], set[int]]:
         """Take proposals from the surest on, as long as their tensors are free; the rest are guesses."""
-        ours, theirs = set(self.reference.free), set(self.candidate.free)
+        reference, candidate = set(self.reference.free), set(self.candidate.free)
         used: tuple[set[int], set[int]] = set(), set()
         for proposal in sorted(findings.proposals, key=lambda one: -one.confidence):
-            free = ours.issuperset(proposal.reference) and theirs.issuperset(proposal.candidate)
+            free = reference.issuperset(proposal.reference) and candidate.issuperset(proposal.candidate)
             if free and proposal.confidence >= self.options.min_confidence:
                 self.matches.append(self._match(method, proposal))
-                ours.difference_update(proposal.reference)
-                theirs.difference_update(proposal.candidate)
+                reference.difference_update(proposal.reference)
+                candidate.difference_update(proposal.candidate)
                 used[0].update(proposal.reference)
                 used[1].update(proposal.candidate)
             else:
@@ -239,8 +239,8 @@ class _Board:
 
     def result(self) -> PairingResult:
         """Return the pairs in the order of the reference, and the unpaired tensors."""
-        ours = self.reference.all_but({place for match in self.matches for place in match.reference})
-        theirs = self.candidate.all_but({place for match in self.matches for place in match.candidate})
-        missing, extra = self.guesses.of(ours, theirs)
+        reference = self.reference.all_but({place for match in self.matches for place in match.reference})
+        candidate = self.candidate.all_but({place for match in self.matches for place in match.candidate})
+        missing, extra = self.guesses.of(reference, candidate)
         pairs = tuple(sorted(self.matches, key=lambda match: match.reference))
-        return PairingResult(ours.trace, theirs.trace, pairs, missing, extra, tuple(self.warnings), self.prints)
+        return PairingResult(reference.trace, candidate.trace, pairs, missing, extra, tuple(self.warnings), self.prints)

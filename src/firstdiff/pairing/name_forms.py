@@ -80,11 +80,11 @@ class Forms:
 
     @cached_property
     def _both(self) -> tuple[dict[int, Form], dict[int, Form]]:
-        ours, theirs = _read(self._sides[0], AS_COUNTED), _read(self._sides[1], self._layers)
-        if not _has_several_stacks(ours) and not _has_several_stacks(theirs):
+        reference, candidate = _read(self._sides[0], AS_COUNTED), _read(self._sides[1], self._layers)
+        if not _has_several_stacks(reference) and not _has_several_stacks(candidate):
             # the only stack of a model needs no name
-            ours, theirs = ([replace(item, stack=()) for item in parsed] for parsed in (ours, theirs))
-        forms = _forms(ours), _forms(theirs)
+            reference, candidate = ([replace(item, stack=()) for item in parsed] for parsed in (reference, candidate))
+        forms = _forms(reference), _forms(candidate)
         return _resolved(forms[0], forms[1]), _resolved(forms[1], forms[0])
 
 

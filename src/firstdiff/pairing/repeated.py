@@ -60,13 +60,13 @@ class RepeatedCode:
     def _of_whole_layers(self) -> Iterator[Proposal]:
         """Pair what goes into two layers, unless some layer gives the same although it was given other values."""
         free = frozenset(self._sides[0].free), frozenset(self._sides[1].free)
-        ours, theirs = (_inputs_of_layers(side) for side in self._sides)
+        reference, candidate = (_inputs_of_layers(side) for side in self._sides)
         for (front, other_front), numbers in self._fronts.items():
             pairs = {
-                layer: (ours[layer], theirs[other])
+                layer: (reference[layer], candidate[other])
                 for mine, yours in numbers.items()
                 for layer, other in [(_Layer(front, mine), _Layer(other_front, yours))]
-                if layer in ours and other in theirs
+                if layer in reference and other in candidate
             }
             if all(self._may_be_given(layer, *pair) for layer, pair in pairs.items()):
                 free_pairs = (
@@ -165,9 +165,9 @@ class RepeatedCode:
 
     def _copies(self, like: int, other: int, layer: _Layer, size: int | None) -> Iterator[int]:
         """Return the same by other tensors that hold the values, for code that leaves out or renames a function."""
-        for theirs in layers_of(self._sides[1].keys[other].name):
-            if (layer.front, theirs.front) in self._fronts:
-                for copy in self._by_layer.get((theirs, size), ()):
+        for candidate in layers_of(self._sides[1].keys[other].name):
+            if (layer.front, candidate.front) in self._fronts:
+                for copy in self._by_layer.get((candidate, size), ()):
                     if copy != other and self._agree(like, copy):
                         yield from self._moved_partners(copy, layer)
 
@@ -182,9 +182,9 @@ class RepeatedCode:
 
     def _moved_partners(self, other: int, layer: _Layer) -> Iterator[int]:
         """Return what stands at a place of the candidate, in the layer that is this one of the reference."""
-        for theirs in layers_of(self._sides[1].keys[other].name):
-            number = self._fronts.get((layer.front, theirs.front), {}).get(layer.number)
-            partner = None if number is None else self._calls[1].like(other, theirs, number)
+        for candidate in layers_of(self._sides[1].keys[other].name):
+            number = self._fronts.get((layer.front, candidate.front), {}).get(layer.number)
+            partner = None if number is None else self._calls[1].like(other, candidate, number)
             if partner is not None:
                 yield partner
 
@@ -244,9 +244,9 @@ class RepeatedCode:
         """Return which layer is which, for every two stacks whose numbers go together."""
         seen: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
         for place, other in self._situation.anchors:
-            for ours in layers_of(self._sides[0].keys[place].name):
-                for theirs in layers_of(self._sides[1].keys[other].name):
-                    seen[ours.front, theirs.front].add((ours.number, theirs.number))
+            for reference in layers_of(self._sides[0].keys[place].name):
+                for candidate in layers_of(self._sides[1].keys[other].name):
+                    seen[reference.front, candidate.front].add((reference.number, candidate.number))
         found = {}
         for fronts, pairs in seen.items():
             known = dict(pairs)
@@ -259,9 +259,11 @@ class RepeatedCode:
     def _numbered_alike(self, fronts: tuple[str, str], known: dict[int, int]) -> dict[int, int]:
         """All layers of two stacks that have as many, counted on from those that are known."""
         moved = {other - number for number, other in known.items()}
-        ours, theirs = (numbers.get(front, set()) for numbers, front in zip(self._all_numbers, fronts, strict=True))
-        if len(moved) == 1 and {number + min(moved) for number in ours} == theirs:
-            return {number: number + min(moved) for number in ours}
+        reference, candidate = (
+            numbers.get(front, set()) for numbers, front in zip(self._all_numbers, fronts, strict=True)
+        )
+        if len(moved) == 1 and {number + min(moved) for number in reference} == candidate:
+            return {number: number + min(moved) for number in reference}
         return known
 
     def _speaks_most_for(self, fronts: tuple[str, str]) -> bool:
@@ -273,10 +275,10 @@ class RepeatedCode:
     @cached_property
     def _support(self) -> Counter[tuple[str, str]]:
         return Counter(
-            (ours.front, theirs.front)
+            (reference.front, candidate.front)
             for place, other in self._proven.items()
-            for ours in layers_of(self._sides[0].keys[place].name)
-            for theirs in layers_of(self._sides[1].keys[other].name)
+            for reference in layers_of(self._sides[0].keys[place].name)
+            for candidate in layers_of(self._sides[1].keys[other].name)
         )
 
     @cached_property

@@ -50,10 +50,10 @@ def _row_of_batch(reference: Side, candidate: Side) -> Findings | None:
     flip, count = batches[0][1] == 1, max(batches[0])
     rows = set(range(count))
     for place, other in given:
-        ours, theirs = values_of(reference, place), values_of(candidate, other)
-        if ours is None or theirs is None or ours.shape[:1] == theirs.shape[:1]:
+        ref, cand = values_of(reference, place), values_of(candidate, other)
+        if ref is None or cand is None or ref.shape[:1] == cand.shape[:1]:
             continue
-        alone, batch = (theirs, ours) if flip else (ours, theirs)
+        alone, batch = (cand, ref) if flip else (ref, cand)
         rows &= {row for row in rows if np.array_equal(batch[row], alone[0])}
     if len(rows) != 1:
         return None
@@ -179,26 +179,26 @@ def _other_padding(reference: Side, candidate: Side) -> Findings | None:
     spans = {spans for two in given if (spans := _spans(reference, candidate, two))}
     if len(spans) != 1:
         return None
-    (ours, theirs), tokens = next(iter(spans))
-    if not any(_hold_the_same(reference, candidate, two, ours, theirs, tokens) for two in given):
+    (ref, cand), tokens = next(iter(spans))
+    if not any(_hold_the_same(reference, candidate, two, ref, cand, tokens) for two in given):
         return None
     proposals = []
     for place, other in pairs:
-        axes = _token_axes((reference, place, ours), (candidate, other, theirs), tokens)
+        axes = _token_axes((reference, place, ref), (candidate, other, cand), tokens)
         if axes and not _are_equal(reference, place, candidate, other):
-            cuts = (", ".join(_range(axis in axes, span) for axis in range(max(axes) + 1)) for span in (ours, theirs))
+            cuts = (", ".join(_range(axis in axes, span) for axis in range(max(axes) + 1)) for span in (ref, cand))
             recipe = "reference: [{}]; candidate: [{}]".format(*cuts)
             proposals.append(
                 Proposal((place,), (other,), CONFIDENCE, why="the tokens that are no padding", recipe=recipe)
             )
-    where = ["before" if span[0] else "behind" for span in (ours, theirs)]
+    where = ["before" if span[0] else "behind" for span in (ref, cand)]
     text = f"the reference has padding {where[0]} the text, the candidate {where[1]} it; the text alone was compared"
     return Findings(proposals, (text,))
 
 
 def _token_axes(reference: _Span, candidate: _Span, tokens: int) -> tuple[int, ...]:
     """Return the axes that count tokens: of several as long as the text, those that leave the same of both sides."""
-    (one, place, ours), (other_side, other, theirs) = reference, candidate
+    (one, place, ref), (other_side, other, cand) = reference, candidate
     shape = shape_of(one, place) or ()
     axes = tuple(axis for axis, length in enumerate(shape) if length == tokens)
     if len(axes) < 2:
@@ -210,7 +210,7 @@ def _token_axes(reference: _Span, candidate: _Span, tokens: int) -> tuple[int, .
     def misfit(chosen: tuple[int, ...]) -> float:
         cuts = (
             np.asarray(side[tuple(slice(*span) if axis in chosen else slice(None) for axis in range(len(shape)))])
-            for side, span in zip(values, (ours, theirs), strict=True)
+            for side, span in zip(values, (ref, cand), strict=True)
             if side is not None
         )
         left, right = (np.nan_to_num(cut if cut.dtype.kind == "c" else cut.astype(np.float64)) for cut in cuts)
@@ -236,13 +236,13 @@ def _spans(reference: Side, candidate: Side, two: Two) -> tuple[tuple[Two, Two],
     return None if same or masks[0] is None else ((found[0], found[1]), masks[0].shape[1])
 
 
-def _hold_the_same(reference: Side, candidate: Side, two: Two, ours: Two, theirs: Two, tokens: int) -> bool:
+def _hold_the_same(reference: Side, candidate: Side, two: Two, ref: Two, cand: Two, tokens: int) -> bool:
     """True for ids that are the same where the masks have tokens, and nothing but one id elsewhere."""
     one, other = values_of(reference, two[0]), values_of(candidate, two[1])
     if one is None or other is None or one.ndim != 2 or one.shape[1] != tokens:
         return False
-    text = one[:, slice(*ours)]
-    return np.ptp(text) > 1 and np.array_equal(text, other[:, slice(*theirs)])
+    text = one[:, slice(*ref)]
+    return np.ptp(text) > 1 and np.array_equal(text, other[:, slice(*cand)])
 
 
 def _are_equal(reference: Side, place: int, candidate: Side, other: int) -> bool:
@@ -260,10 +260,10 @@ def _cut(axis: int, start: int, stop: int) -> str:
 
 
 def _same_keys(reference: Side, candidate: Side) -> Iterator[Two]:
-    theirs = {candidate.keys[place]: place for place in candidate.free}
+    cand = {candidate.keys[place]: place for place in candidate.free}
     for place in reference.free:
-        if reference.keys[place] in theirs and reference.keys[place].role in EXECUTED:
-            yield place, theirs[reference.keys[place]]
+        if reference.keys[place] in cand and reference.keys[place].role in EXECUTED:
+            yield place, cand[reference.keys[place]]
 
 
 def _is_given(side: Side, place: int) -> bool:

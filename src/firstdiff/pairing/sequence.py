@@ -18,10 +18,10 @@ def increasing(pairs: Iterable[Two]) -> list[Two]:
     ends: list[int] = []  # the smallest end of a run of each length
     at: list[int] = []
     before: list[int | None] = []
-    for number, (_, theirs) in enumerate(ordered):
-        length = bisect_left(ends, theirs)
+    for number, (_, candidate) in enumerate(ordered):
+        length = bisect_left(ends, candidate)
         before.append(at[length - 1] if length else None)
-        ends[length : length + 1] = [theirs]
+        ends[length : length + 1] = [candidate]
         at[length : length + 1] = [number]
     found: list[Two] = []
     place: int | None = at[-1] if at else None
@@ -31,13 +31,13 @@ def increasing(pairs: Iterable[Two]) -> list[Two]:
     return found[::-1]
 
 
-def unique_in_both(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> list[Two]:
+def unique_in_both(reference: Sequence[Hashable], candidate: Sequence[Hashable]) -> list[Two]:
     """Elements that occur once on each side and keep their order: they split a long alignment into short ones."""
-    our_count, their_count = Counter(ours), Counter(theirs)
-    place_of = {element: place for place, element in enumerate(theirs) if their_count[element] == 1}
+    our_count, their_count = Counter(reference), Counter(candidate)
+    place_of = {element: place for place, element in enumerate(candidate) if their_count[element] == 1}
     return increasing(
         (place, place_of[element])
-        for place, element in enumerate(ours)
+        for place, element in enumerate(reference)
         if our_count[element] == 1 and element in place_of
     )
 

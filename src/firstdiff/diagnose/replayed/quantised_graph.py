@@ -173,10 +173,10 @@ def _is_near(case: Case, slot: str, item: Tensor) -> bool:
     held, scale = case.sources_of(item)[:2] if len(item.record.sources) > 1 else (None, None)
     if held is None or scale is None or held.key.role != "param":
         return True  # computed by the candidate: the node that quantises it is a row of its own
-    ours, theirs, step = case.reference_operand(slot), as_recorded(item), as_recorded(scale)
-    if ours is None or theirs is None or step is None or ours.shape != theirs.shape:
+    reference, candidate, step = case.reference_operand(slot), as_recorded(item), as_recorded(scale)
+    if reference is None or candidate is None or step is None or reference.shape != candidate.shape:
         return True
-    apart = float(np.abs(doubles(ours) - doubles(theirs)).max(initial=0.0))
+    apart = float(np.abs(doubles(reference) - doubles(candidate)).max(initial=0.0))
     return apart <= _HALF_A_STEP * float(doubles(step).max(initial=0.0))
 
 

@@ -86,14 +86,14 @@ def _beside_torch(
     reference, graph = open_trace(torch), open_trace(run)
     by_key = {tensor.key: tensor for tensor in reference if tensor.source is not None}
     found: dict[str, Against] = {}
-    ours, theirs = {}, {}
+    from_torch, from_browser = {}, {}
     for record, number in ModulePairing(reference, graph, values_by_scope(model)).records():
         tensor, key = by_key.get(record.key), str(graph.tensors[number].key)
         if tensor is None or record.role != "output" or key not in tensors or key in found:
             continue
         found[key] = _against(tensor, tensors[key], str(tensor.key))
-        ours[key], theirs[key] = tensor.values().view(), tensors[key].values().view()
-    return _judged(found, tensors, lambda: compare(ours, theirs, diagnose=False))
+        from_torch[key], from_browser[key] = tensor.values().view(), tensors[key].values().view()
+    return _judged(found, tensors, lambda: compare(from_torch, from_browser, diagnose=False))
 
 
 def _judged(
