@@ -112,6 +112,28 @@ def test_a_port_that_records_its_end_keeps_the_value_before_it(tmp_path: Path) -
     assert pairs(tmp_path, healthy) == {"p": "first", "a": "norm", "b": "root.relu", "c": "last"}
 
 
+class Stack(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c, self.d, self.e = (torch.nn.Linear(12, 12) for _ in range(5))
+
+    def forward(self, x: Any) -> Any:
+        hidden = self.d(torch.tanh(self.c(self.b(self.a(x)))))
+        return self.e(hidden + torch.tanh(hidden))
+
+
+def test_taps_named_as_in_the_reference_keep_their_names(tmp_path: Path) -> None:
+    def other_weight(model: Stack, x: Any) -> Taps:
+        found = {"a": model.a(x)}
+        found["b"] = model.b(found["a"])
+        found["c"] = model.c(found["b"])
+        found["d"] = 1.5 * model.d(torch.tanh(found["c"]))
+        return {**found, "e": model.e(found["d"])}
+
+    found = pairs(tmp_path, other_weight, Stack)
+    assert {tap: found.get(tap) for tap in "abcde"} == {tap: tap for tap in "abcde"}
+
+
 class TwoBranches(torch.nn.Module):  # type: ignore[misc]
     """Two branches and their sum."""
 

@@ -29,6 +29,7 @@ _MOST_BEFORE = 24  # taps before them that may have been used wrongly
 _MOST_PLACES = 64  # of the reference that a tap may stand for
 _MOST_NEXT = 6  # taps that one may lead to
 _MOST_AXES, _MOST_ORDERS = 5, 4
+_FEWEST_NAMES, _MOST_NAMES = 3, 0.9  # of the taps before the first that is wrong, that are named as the reference's
 _LARGEST = 1 << 20
 _NEAR = 1e-3  # of the largest value
 
@@ -103,7 +104,17 @@ class _Board:
         named = self._paired.get(other)
         if named is None or self._are_copies(place, named) or any(self._agree(*pair) for pair in pairs):
             return False
+        if self._has_names_of_reference and self._reference.keys[named].name == self._candidate.keys[other].name:
+            return False
         return place < self._next_call(named) and not self._agree(place, other)
+
+    @cached_property
+    def _has_names_of_reference(self) -> bool:
+        """True for a port whose taps have the reference's own names, which hold its values but for an error."""
+        before = self._taps.index(self.wrong_taps[0]) if self.wrong_taps else len(self._taps)
+        agreeing = [tap for tap in self._taps[:before] if tap in self.partner_of]
+        same = [tap for tap in agreeing if self._reference.keys[self.partner_of[tap]] == self._candidate.keys[tap]]
+        return len(same) >= _FEWEST_NAMES and len(same) > _MOST_NAMES * len(agreeing)
 
     def _next_call(self, named: int) -> int:
         """Return where the reference calls the same module again: what it gave before is not made there."""
